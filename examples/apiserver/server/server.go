@@ -105,11 +105,11 @@ func Start(ctx context.Context, o Options) (running *Running, err error) {
 	return r, nil
 }
 
-// addStorageReadiness makes /readyz wait for the watch caches. Upstream has this
-// hook behind a feature gate that is off; without it the first reads of a new
-// server can be answered with 429.
+// addStorageReadiness makes /readyz wait for the watch caches. The generic
+// server collects the checks and leaves the hook to its user; without it the first
+// reads of a new server can be answered with 429.
 func addStorageReadiness(generic *genericserver.GenericAPIServer) error {
-	return generic.AddPostStartHook("example-storage-readiness", func(ctx genericserver.PostStartHookContext) error {
+	return generic.AddPostStartHook("storage-readiness", func(ctx genericserver.PostStartHookContext) error {
 		return generic.StorageReadinessHook.Hook(ctx)
 	})
 }
