@@ -1,0 +1,84 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/feature"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+)
+
+// pool holds the etcd clients of one transport: one for floors and the watches of caches, which must not stand behind a
+// big list in the same TCP connection, and a few for everything else. Upstream has one client for each resource, which
+// with many custom resources is thousands of connections (kubernetes#111622).
+type pool struct {
+	floor *clientv3.Client
+
+	mu     sync.Mutex
+	shared []*clientv3.Client
+	stores []int // how many stores use shared[i]
+}
+
+// newPool dials all clients at once and answers when all are ready, or none is kept.
+func newPool(ctx context.Context, tc storagebackend.TransportConfig, size int, extra ...grpc.DialOption) (*pool, error) {
+	p := &pool{shared: make([]*clientv3.Client, size), stores: make([]int, size)}
+	group, ctx := errgroup.WithContext(ctx) // the first failure ends the other waits
+	open := func(client **clientv3.Client) {
+		group.Go(func() (err error) {
+			*client, err = dial(ctx, tc, extra...)
+			return err
+		})
+	}
+	open(&p.floor)
+	for i := range p.shared {
+		open(&p.shared[i])
+	}
+	if err := group.Wait(); err != nil {
+		_ = p.close()
+		return nil, err
+	}
+	checkFeatures(p.floor)
+	return p, nil
+}
+
+// checkFeatures lets the API server's process-wide feature checker look at the versions of the client's endpoints, once
+// each: without it the Cacher takes etcd for too old to answer consistent reads from memory. etcd3.New would do it, but
+// asks its client for the endpoints, and the stores' clients have none (see newStoreClient). The checker works in the
+// background until it knows or the client is closed.
+func checkFeatures(client *clientv3.Client) {
+	feature.DefaultFeatureSupportChecker.CheckClient(client.Ctx(), client, storage.RequestWatchProgress)
+}
+
+// take answers the client that the fewest stores use, and what gives it back.
+func (p *pool) take() (*clientv3.Client, func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	least := 0
+	for i, n := range p.stores {
+		if n < p.stores[least] {
+			least = i
+		}
+	}
+	p.stores[least]++
+	return p.shared[least], sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.stores[least]--
+	})
+}
+
+// close closes all clients, those of stores that still use them too.
+func (p *pool) close() error {
+	var errs []error
+	for _, client := range append(p.shared, p.floor) {
+		if client != nil { // nil: it never became ready
+			errs = append(errs, client.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,128 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	"google.golang.org/grpc"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/apis/example/install"
+	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+)
+
+const podPrefix = "/pods"
+
+// How long, and how often, a test looks for what another goroutine does in its own time.
+const (
+	wait = 30 * time.Second
+	tick = 5 * time.Millisecond
+)
+
+// newScheme knows the example types.
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
+	install.Install(scheme)
+	return scheme
+}
+
+func newPod() runtime.Object     { return &example.Pod{} }
+func newPodList() runtime.Object { return &example.PodList{} }
+
+func pod(namespace, name string) *example.Pod {
+	return &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// storageConfig is what an API server would hand down for the example's pods.
+func storageConfig(endpoints ...string) *storagebackend.ConfigForResource {
+	codec := serializer.NewCodecFactory(newScheme()).LegacyCodec(examplev1.SchemeGroupVersion)
+	cfg := storagebackend.NewDefaultConfig("/registry", codec)
+	cfg.Transport.ServerList = endpoints
+	return cfg.ForResource(schema.GroupResource{Group: "example.apiserver.k8s.io", Resource: "pods"})
+}
+
+// rawOpener opens the raw storage of pods.
+type rawOpener struct {
+	name string
+	open func(*storagebackend.ConfigForResource) (storage.Interface, func(), error)
+}
+
+// upstream is what our raw storages must behave like.
+var upstream = rawOpener{"upstream", func(c *storagebackend.ConfigForResource) (storage.Interface, func(), error) {
+	s, destroy, err := factory.Create(*c, newPod, newPodList, podPrefix)
+	return s, destroy, err
+}}
+
+// ours makes the raw storage from the parts that a resource is composed of, with untagged watches.
+func ours(extra ...grpc.DialOption) rawOpener {
+	return rawOpener{"ours", func(c *storagebackend.ConfigForResource) (storage.Interface, func(), error) {
+		if err := checkType(c); err != nil {
+			return nil, nil, err
+		}
+		clients, err := newPool(context.Background(), c.Transport, 1, extra...)
+		if err != nil {
+			return nil, nil, err
+		}
+		pooled, release := clients.take()
+		client := newStoreClient(pooled, clientv3.NewWatcher(clients.floor))
+		compaction, stop := newCompactor(pooled).acquire(c.CompactionInterval)
+		s, closeStore, err := newRawStorage(client, compaction, c, newPod, newPodList, podPrefix)
+		destroy := sync.OnceFunc(func() {
+			stop()
+			if closeStore != nil {
+				closeStore()
+			}
+			_ = client.Close()
+			release()
+			_ = clients.close()
+		})
+		if err != nil {
+			destroy()
+			return nil, nil, err
+		}
+		return s, destroy, nil
+	}}
+}
+
+// mustOpen opens for the length of a test.
+func (o rawOpener) mustOpen(t *testing.T, c *storagebackend.ConfigForResource) storage.Interface {
+	t.Helper()
+	s, destroy, err := o.open(c)
+	require.NoError(t, err, o.name)
+	t.Cleanup(destroy)
+	return s
+}
+
+// goroutinesIn counts the goroutines that are running a function, by its full name.
+func goroutinesIn(t *testing.T, function string) int {
+	t.Helper()
+	var text bytes.Buffer
+	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&text, 2))
+	return strings.Count(text.String(), "\n"+function+"(")
+}
+
+// startEtcd runs one member until the test ends, and answers a client of the test's own.
+func startEtcd(t *testing.T) *kubernetes.Client {
+	t.Helper()
+	client := testserver.RunEtcd(t, nil)
+	t.Cleanup(func() { _ = client.Close() })
+	_, err := client.KV.Get(t.Context(), "ready") // it serves: no goroutine of its own is still to come
+	require.NoError(t, err)
+	return client
+}
