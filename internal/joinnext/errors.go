@@ -1,0 +1,51 @@
+package joinnext
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrClosed is what callers get from a Group that was closed.
+	ErrClosed = errors.New("joinnext: closed")
+
+	// ErrTimeout says that a shared call was not answered before its own
+	// deadline. It wraps context.DeadlineExceeded; whether it was the caller's
+	// own deadline instead is told by the caller's context.
+	ErrTimeout = fmt.Errorf("joinnext: shared call not answered in time: %w", context.DeadlineExceeded)
+
+	// ErrAbandoned is the cause of the context of a call whose callers have all
+	// gone. No caller sees it.
+	ErrAbandoned = errors.New("joinnext: all callers have gone")
+
+	errExited = errors.New("joinnext: the shared call ended its goroutine")
+)
+
+// PanicError is what the callers get from a shared call that panicked. The
+// process goes on: one bad answer of a backend must not end it.
+type PanicError struct {
+	Value any    // what was passed to panic
+	Stack []byte // of the goroutine that panicked
+}
+
+// Error names the value and shows the stack.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("joinnext: the shared call panicked: %v\n\n%s", e.Value, e.Stack)
+}
+
+// Unwrap returns the value where it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// contextError says how ctx ended: its error, and its cause where that says
+// more, so that errors.Is finds both.
+func contextError(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == err {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}

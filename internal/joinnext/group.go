@@ -1,0 +1,184 @@
+// Package joinnext shares one call among many callers by the join rule: a
+// caller never joins a call that was already sent when it arrived, it joins
+// the next one. What the call reads is therefore never older than the caller.
+//
+// That is what golang.org/x/sync/singleflight does not do: the call that it
+// joins a caller to may have been answered before a write that the caller
+// knows of.
+package joinnext
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Call tells about one shared call.
+type Call struct {
+	// SentAt was read after the last caller had joined, just before the call
+	// was sent. It carries the monotonic clock.
+	SentAt time.Time
+	// Callers is the number of callers that waited for the call when it was
+	// sent, at least 1.
+	Callers int
+}
+
+// Result is what a caller gets: the value of the call that it waited for, and
+// which call that was.
+type Result[T any] struct {
+	Value T
+	Call
+}
+
+// Group runs one call at a time for any number of callers. While a call is in
+// flight, those who arrive form one batch that waits; its call is sent when
+// the one before has returned. So a caller waits for two calls at most, and
+// the load of the callers never reaches the backend.
+//
+// No goroutine runs while nobody waits.
+//
+// The same can be had from singleflight with a key that holds a generation,
+// advanced by each call before it is sent. That form keeps the join rule, is a
+// dozen lines long, and serves a caller with nobody beside it in a third of the
+// time and with two thirds of the allocations (1.3 against 3.9 us: it has no
+// context, deadline or batch of its own; a round trip to etcd takes 200 us).
+// But nothing bounds its calls in flight: each that is sent opens the key for
+// another, so a slow backend gets more of them, not fewer (10,000 callers: 285
+// at once against 1, and 45 times as many calls for the same reads). Nobody
+// counts its callers as they leave, so a call that nobody waits for any more
+// runs on. A shared failure cannot be moved to the next call as a whole, a
+// panic ends the process, and Close has nothing to wait for. What is shorter
+// and quicker for one caller is the wrong one for the crowd that this package
+// is for. (BenchmarkGroup and BenchmarkGeneration.)
+type Group[T any] struct {
+	run     func(context.Context, Call) (T, error)
+	timeout time.Duration
+	expired error // the cause of a call's deadline
+
+	mu      sync.Mutex
+	waiting *batch[T] // not sent yet: joined by all who arrive
+	flying  *batch[T] // sent: joined by nobody
+	running bool      // the goroutine that sends exists
+	closed  bool
+
+	goroutines sync.WaitGroup
+}
+
+// New returns a Group whose calls are made by run, one at a time, each with a
+// context of its own that ends after timeout (counted from when it is sent),
+// when all its callers have gone, or with Close; context.Cause names which.
+//
+// run must return when its context has ended: a caller without an end of its
+// own waits for that, and so do the next call and Close. A panic of run becomes
+// a *PanicError for its callers. run must not call the Group.
+//
+// A timeout of zero or less lets every call end before it is sent.
+func New[T any](run func(context.Context, Call) (T, error), timeout time.Duration) *Group[T] {
+	return &Group[T]{
+		run:     run,
+		timeout: timeout,
+		expired: fmt.Errorf("%w after %v", ErrTimeout, timeout),
+	}
+}
+
+// Do waits for a call that is sent after Do was called, and returns its result.
+//
+// The end of ctx frees this caller at once and nobody else; Do then returns
+// the error of ctx, joined with its cause. When the call fails, the callers
+// that waited for it all join the next one, once, and get what that returns:
+// a failure may have been the bad luck of one call, and two are the backend's.
+// Then they get the error of run as it is, a *PanicError, or one that wraps
+// ErrTimeout. After Close it is ErrClosed.
+func (g *Group[T]) Do(ctx context.Context) (Result[T], error) {
+	if ctx.Err() != nil {
+		return Result[T]{}, contextError(ctx)
+	}
+	b, err := g.join()
+	if err != nil {
+		return Result[T]{}, err
+	}
+	for first := true; ; first = false {
+		select {
+		case <-b.done:
+		case <-ctx.Done():
+			g.leave(b, first)
+			return Result[T]{}, contextError(ctx)
+		}
+		if b.err == nil || b.next == nil || !first {
+			return b.result, b.err
+		}
+		b = b.next
+	}
+}
+
+// Close lets every caller return ErrClosed, now and from now on, cancels the
+// call in flight and waits until its goroutine has ended. It may be called
+// more than once, and each call waits. It must not be called from run.
+func (g *Group[T]) Close() {
+	g.mu.Lock()
+	if !g.closed {
+		g.closed = true
+		if b := g.waiting; b != nil {
+			g.waiting = nil
+			b.finishLocked(b.result, ErrClosed)
+		}
+		if b := g.flying; b != nil {
+			b.finishLocked(b.result, ErrClosed)
+			b.cancel(ErrClosed)
+		}
+	}
+	g.mu.Unlock()
+	g.goroutines.Wait()
+}
+
+// join adds a caller to the batch that waits, and sees to it that somebody
+// sends it.
+func (g *Group[T]) join() (*batch[T], error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, ErrClosed
+	}
+	b := g.nextLocked()
+	b.callers++
+	b.firsts++
+	if !g.running {
+		g.running = true
+		g.goroutines.Go(g.send)
+	}
+	return b, nil
+}
+
+// nextLocked returns the batch that waits, a new one where there is none.
+func (g *Group[T]) nextLocked() *batch[T] {
+	if g.waiting == nil {
+		g.waiting = &batch[T]{done: make(chan struct{})}
+	}
+	return g.waiting
+}
+
+// leave takes a caller out whose context has ended. first tells that b is the
+// first batch that it waited for.
+func (g *Group[T]) leave(b *batch[T], first bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if b.finished && first && b.next != nil {
+		// It was moved on before it noticed.
+		b, first = b.next, false
+	}
+	if b.finished {
+		return
+	}
+	b.callers--
+	if first {
+		b.firsts--
+	}
+	switch {
+	case b.callers > 0:
+	case b == g.waiting:
+		g.waiting = nil // never sent
+	default:
+		b.cancel(ErrAbandoned)
+	}
+}

@@ -1,0 +1,421 @@
+package joinnext
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// backend is what a test's calls reach. Each call takes a second of the
+// bubble's clock, unless its context ends first, and fails with err from the
+// call number failFrom on.
+type backend struct {
+	err      error
+	failFrom int64
+	calls    atomic.Int64
+	inFlight atomic.Int64
+	causes   chan error // why contexts ended early
+}
+
+func newBackend() *backend { return &backend{causes: make(chan error, 10)} }
+
+func (b *backend) call(ctx context.Context, _ Call) (int64, error) {
+	if b.inFlight.Add(1) > 1 {
+		return 0, errors.New("two calls in flight")
+	}
+	defer b.inFlight.Add(-1)
+	number := b.calls.Add(1)
+	select {
+	case <-time.After(time.Second):
+		if number < b.failFrom {
+			return number, nil
+		}
+		return number, b.err
+	case <-ctx.Done():
+		b.causes <- context.Cause(ctx)
+		return 0, ctx.Err()
+	}
+}
+
+// answer is what a caller got, and when.
+type answer struct {
+	result Result[int64]
+	err    error
+	after  time.Duration
+}
+
+// ask starts a caller, waits until it is blocked, and returns where its answer
+// will be.
+func ask(ctx context.Context, g *Group[int64]) <-chan answer {
+	answers := make(chan answer, 1)
+	go func() {
+		start := time.Now()
+		result, err := g.Do(ctx)
+		answers <- answer{result, err, time.Since(start)}
+	}()
+	synctest.Wait()
+	return answers
+}
+
+func bubble(t *testing.T, test func(t *testing.T)) { t.Helper(); synctest.Test(t, test) }
+
+func TestOneInFlightAndOneWaiting(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend()
+		g := New(b.call, time.Minute)
+		start := time.Now()
+		answers := make([]<-chan answer, 1000)
+		for i := range answers {
+			answers[i] = ask(t.Context(), g)
+		}
+		for i, answers := range answers {
+			got := <-answers
+			want := Result[int64]{2, Call{SentAt: start.Add(time.Second), Callers: 999}}
+			if i == 0 {
+				want = Result[int64]{1, Call{SentAt: start, Callers: 1}}
+			}
+			if got.err != nil || got.result != want {
+				t.Fatalf("caller %d: %+v, %v; want %+v", i, got.result, got.err, want)
+			}
+		}
+		if calls := b.calls.Load(); calls != 2 {
+			t.Errorf("%d calls, want 2", calls)
+		}
+	})
+}
+
+func TestNoGoroutineWhileIdle(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend()
+		g := New(b.call, time.Minute)
+		for want := range int64(3) {
+			if got, err := g.Do(t.Context()); err != nil || got.Value != want+1 {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			g.goroutines.Wait() // would be a deadlock that the bubble reports
+		}
+	})
+}
+
+func TestCancellationFreesOnlyThatCaller(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend()
+		g := New(b.call, time.Minute)
+		flying := ask(t.Context(), g)
+		cause := errors.New("hung up")
+		for _, waiting := range []bool{true, false} {
+			// Two in one batch: first while it waits, then while it flies.
+			ctx, cancel := context.WithCancelCause(t.Context())
+			leaver, stayer := ask(ctx, g), ask(t.Context(), g)
+			if !waiting {
+				if got := <-flying; got.err != nil {
+					t.Fatal(got.err)
+				}
+				synctest.Wait()
+			}
+			before := time.Now()
+			cancel(cause)
+			got := <-leaver
+			if !errors.Is(got.err, context.Canceled) || !errors.Is(got.err, cause) {
+				t.Errorf("the leaver got %v", got.err)
+			}
+			if late := time.Since(before); late != 0 {
+				t.Errorf("the leaver was held for %v", late)
+			}
+			if waiting {
+				if got := <-flying; got.err != nil {
+					t.Fatal(got.err)
+				}
+				flying = stayer
+				continue
+			}
+			if got := <-stayer; got.err != nil || got.result.Callers != 2 {
+				t.Errorf("the stayer got %+v, %v", got.result, got.err)
+			}
+		}
+		if calls := b.calls.Load(); calls != 3 {
+			t.Errorf("%d calls, want 3", calls)
+		}
+		if len(b.causes) != 0 {
+			t.Errorf("a call was cancelled: %v", <-b.causes)
+		}
+	})
+}
+
+func TestDeadContextStartsNothing(t *testing.T) {
+	b := newBackend()
+	g := New(b.call, time.Minute)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := g.Do(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	g.Close()
+	if calls := b.calls.Load(); calls != 0 {
+		t.Errorf("%d calls", calls)
+	}
+}
+
+func TestAllGone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend()
+		g := New(b.call, time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		flying, waiting := ask(ctx, g), ask(ctx, g)
+		cancel()
+		for _, answers := range []<-chan answer{flying, waiting} {
+			if got := <-answers; got.err != context.Canceled || got.after != 0 {
+				t.Errorf("after %v: %v", got.after, got.err)
+			}
+		}
+		g.goroutines.Wait()
+		if cause := <-b.causes; cause != ErrAbandoned {
+			t.Errorf("the call in flight ended by %v", cause)
+		}
+		if calls := b.calls.Load(); calls != 1 {
+			t.Errorf("%d calls: the one that waited was sent", calls)
+		}
+		if got, err := g.Do(t.Context()); err != nil || got.Value != 2 {
+			t.Errorf("the next caller got %+v, %v", got, err)
+		}
+	})
+}
+
+// TestSharedFailure: whoever waited for a call that failed joins the next one
+// with all the others, and gets the error of that.
+func TestSharedFailure(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend()
+		b.err, b.failFrom = errors.New("backend is down"), 2
+		g := New(b.call, time.Minute)
+		flying := ask(t.Context(), g)
+		answers := make([]<-chan answer, 1000)
+		for i := range answers {
+			answers[i] = ask(t.Context(), g)
+		}
+		if got := <-flying; got.err != nil {
+			t.Fatal(got.err)
+		}
+		for _, answers := range answers {
+			if got := <-answers; got.err != b.err || got.after != 3*time.Second || got.result.Callers != 1000 {
+				t.Fatalf("after %v: %+v, %v", got.after, got.result, got.err)
+			}
+		}
+		if calls := b.calls.Load() - 1; calls != 2 {
+			t.Errorf("%d calls for 1000 callers of a failing backend, want 2", calls)
+		}
+	})
+}
+
+// TestFailureJoinsTheBatchThatWaits: the retry is the next call, not one more.
+func TestFailureJoinsTheBatchThatWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var calls atomic.Int64
+		g := New(func(context.Context, Call) (int64, error) {
+			time.Sleep(time.Second)
+			if calls.Add(1) == 1 {
+				return 0, io.ErrUnexpectedEOF
+			}
+			return calls.Load(), nil
+		}, time.Minute)
+		unlucky, next := ask(t.Context(), g), ask(t.Context(), g)
+		for _, answers := range []<-chan answer{unlucky, next} {
+			if got := <-answers; got.err != nil || got.result.Value != 2 || got.result.Callers != 2 {
+				t.Errorf("%+v, %v", got.result, got.err)
+			}
+		}
+	})
+}
+
+// TestLeavingTheRetry: a caller that was moved on leaves the batch where it is
+// now, and the last one to go takes the call with it.
+func TestLeavingTheRetry(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend()
+		b.err = io.ErrUnexpectedEOF
+		g := New(b.call, time.Minute)
+		early, cancelEarly := context.WithTimeout(t.Context(), 1200*time.Millisecond)
+		defer cancelEarly()
+		late, cancelLate := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancelLate()
+		first, second := ask(early, g), ask(late, g)
+		if got := <-first; got.err != context.DeadlineExceeded || got.after != 1200*time.Millisecond {
+			t.Errorf("after %v: %v", got.after, got.err)
+		}
+		if got := <-second; got.err != context.DeadlineExceeded || got.after != 1500*time.Millisecond {
+			t.Errorf("after %v: %v", got.after, got.err)
+		}
+		if cause := <-b.causes; cause != ErrAbandoned {
+			t.Errorf("the second call ended by %v", cause)
+		}
+		if calls := b.calls.Load(); calls != 2 {
+			t.Errorf("%d calls, want 2", calls)
+		}
+	})
+}
+
+func TestDeadlinesAreKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend()
+
+		// The caller's own.
+		g := New(b.call, time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if got := <-ask(ctx, g); got.err != context.DeadlineExceeded || got.after != 100*time.Millisecond {
+			t.Errorf("own: after %v: %v", got.after, got.err)
+		}
+		if cause := <-b.causes; cause != ErrAbandoned {
+			t.Error(cause)
+		}
+		g.Close()
+
+		// The call's. A call that ends by it has failed, so there are two.
+		g = New(b.call, 100*time.Millisecond)
+		got := <-ask(t.Context(), g)
+		if !errors.Is(got.err, ErrTimeout) || !errors.Is(got.err, context.DeadlineExceeded) || got.after != 200*time.Millisecond {
+			t.Errorf("shared: after %v: %v", got.after, got.err)
+		}
+		if !strings.Contains(got.err.Error(), "100ms") {
+			t.Errorf("the timeout is not named: %v", got.err)
+		}
+		for range 2 {
+			if cause := <-b.causes; cause != g.expired {
+				t.Error(cause)
+			}
+		}
+	})
+}
+
+func TestPanicAndGoexit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		boom := errors.New("boom")
+		var fail func()
+		g := New(func(context.Context, Call) (int64, error) {
+			time.Sleep(time.Second)
+			fail()
+			return 7, nil
+		}, time.Minute)
+
+		fail = func() { panic(boom) }
+		answers := []<-chan answer{ask(t.Context(), g), ask(t.Context(), g)}
+		for _, answers := range answers {
+			got := <-answers
+			panicked, ok := errors.AsType[*PanicError](got.err)
+			if !ok || panicked.Value != any(boom) || !errors.Is(got.err, boom) {
+				t.Fatalf("got %v", got.err)
+			}
+			if !strings.Contains(got.err.Error(), "group_test.go") {
+				t.Errorf("the stack does not show where: %v", got.err)
+			}
+		}
+
+		fail = runtime.Goexit
+		answers = []<-chan answer{ask(t.Context(), g), ask(t.Context(), g)}
+		for _, answers := range answers {
+			if got := <-answers; got.err != errExited {
+				t.Fatalf("got %v", got.err)
+			}
+		}
+
+		fail = func() {}
+		if got, err := g.Do(t.Context()); err != nil || got.Value != 7 {
+			t.Errorf("afterwards: %+v, %v", got, err)
+		}
+		g.Close()
+	})
+}
+
+func TestClose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend()
+		g := New(b.call, time.Minute)
+		answers := make([]<-chan answer, 1000)
+		for i := range answers {
+			answers[i] = ask(t.Context(), g)
+		}
+		var closers sync.WaitGroup
+		for range 3 {
+			closers.Go(func() {
+				g.Close()
+				if n := b.inFlight.Load(); n != 0 {
+					t.Errorf("Close returned with %d calls in flight", n)
+				}
+			})
+		}
+		closers.Wait()
+		for _, answers := range answers {
+			if got := <-answers; got.err != ErrClosed || got.after != 0 {
+				t.Fatalf("after %v: %v", got.after, got.err)
+			}
+		}
+		if cause := <-b.causes; cause != ErrClosed {
+			t.Errorf("the call in flight ended by %v", cause)
+		}
+		if _, err := g.Do(t.Context()); err != ErrClosed {
+			t.Error(err)
+		}
+		if calls := b.calls.Load(); calls != 1 {
+			t.Errorf("%d calls, want 1", calls)
+		}
+	})
+}
+
+// TestStorm lets callers come and go as they like, with calls that fail now
+// and then, and a Close in the middle: for the race detector, and to see that
+// nobody is left behind.
+func TestStorm(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var inFlight, calls atomic.Int64
+		g := New(func(ctx context.Context, call Call) (int64, error) {
+			if inFlight.Add(1) > 1 {
+				t.Error("two calls in flight")
+			}
+			defer inFlight.Add(-1)
+			if call.Callers < 1 {
+				t.Errorf("a call for %d callers", call.Callers)
+			}
+			n := calls.Add(1)
+			select {
+			case <-time.After(time.Duration(n%7) * time.Millisecond):
+			case <-ctx.Done():
+			}
+			if n%3 == 0 {
+				return 0, io.ErrUnexpectedEOF
+			}
+			return n, ctx.Err()
+		}, 5*time.Millisecond)
+
+		var callers sync.WaitGroup
+		for i := range 200 {
+			callers.Go(func() {
+				for j := range 50 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration((i*j)%17)*time.Millisecond)
+					arrived := time.Now()
+					got, err := g.Do(ctx)
+					if err == nil && got.SentAt.Before(arrived) {
+						t.Errorf("joined a call sent %v before", arrived.Sub(got.SentAt))
+					}
+					cancel()
+				}
+			})
+		}
+		time.Sleep(200 * time.Millisecond)
+		g.Close()
+		callers.Wait()
+		if calls.Load() < 10 {
+			t.Errorf("only %d calls: the storm did not happen", calls.Load())
+		}
+	})
+}
