@@ -1,0 +1,159 @@
+package decorator
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/rvfloor/rvfloor/freshness"
+	"github.com/rvfloor/rvfloor/metrics"
+	"github.com/rvfloor/rvfloor/progress"
+)
+
+// Backend is one revision space: an etcd cluster, a kine, a shim. Its resources
+// share the revision reads and the budget of progress requests. Two clusters, or
+// a store with a revision counter for each resource, are Backends of their own.
+type Backend struct {
+	cfg         Config
+	floors      *freshness.Floors
+	coordinator *progress.Coordinator
+	metrics     *metrics.Metrics
+	tracer      trace.Tracer
+
+	mu     sync.Mutex
+	closed bool
+	open   map[interface{ Close() }]struct{} // Feeds and Stores
+}
+
+// NewBackend returns a Backend, or an error that names a wrong field of cfg.
+func NewBackend(cfg Config) (*Backend, error) {
+	if cfg.Source == nil {
+		return nil, errors.New("decorator: Config.Source is nil; for etcd use freshness.NewSentinel")
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	collectors, err := metrics.New(cfg.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	provider := cfg.TracerProvider
+	if provider == nil {
+		provider = noop.NewTracerProvider()
+	}
+	b := &Backend{
+		cfg:         cfg,
+		coordinator: progress.NewCoordinator(progress.Config{}),
+		metrics:     collectors,
+		tracer:      provider.Tracer("github.com/rvfloor/rvfloor/decorator"),
+		open:        map[interface{ Close() }]struct{}{},
+	}
+	b.floors, err = freshness.NewFloors(cfg.Source, freshness.Config{Hooks: b.floorHooks()})
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Resource is one resource of a Backend.
+type Resource struct {
+	// GroupResource names it in metrics and errors.
+	GroupResource schema.GroupResource
+	// Prefix is the cache's ResourcePrefix, such as "/pods". Required.
+	Prefix string
+	// NewList returns an empty list of its kind. Required.
+	NewList func() runtime.Object
+	// Raw is the storage behind the cache, for UnverifiedDirect; nil: Direct fails.
+	Raw storage.Interface
+	// Feed is what the cache watches through. nil: somebody else built the cache,
+	// and it is asked for its revision instead; revisions that changed many objects
+	// are then not promised to be seen whole.
+	Feed *Feed
+}
+
+func (r Resource) validate() error {
+	switch {
+	case !strings.HasPrefix(r.Prefix, "/") || r.Prefix == "/":
+		return fmt.Errorf(`decorator: Resource.Prefix of %s is %q; use the cache's ResourcePrefix, such as "/pods"`, r.GroupResource, r.Prefix)
+	case r.NewList == nil:
+		return fmt.Errorf("decorator: Resource.NewList of %s is nil; set it to a function that returns an empty list of the kind", r.GroupResource)
+	}
+	return nil
+}
+
+// Feed returns what the cache of a resource is to watch through, over its raw
+// storage. r.Feed is not looked at.
+func (b *Backend) Feed(raw storage.Interface, r Resource) (*Feed, error) {
+	if raw == nil {
+		return nil, fmt.Errorf("decorator: raw storage of %s is nil; pass what the cache would have watched", r.GroupResource)
+	}
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
+	newItem, err := itemMaker(r.NewList)
+	if err != nil {
+		return nil, err
+	}
+	f := &Feed{backend: b, resource: r, raw: raw, newItem: newItem, observe: newObserver(b, r.GroupResource)}
+	f.stream = b.coordinator.NewStream(progress.StreamConfig{Kick: f.kick, Kicked: f.observe.kicked, Stuck: f.observe.stuck})
+	return f, b.adopt(f)
+}
+
+// Wrap returns the Store that callers are to use instead of cache, which is an
+// upstream CacheDelegator over a Cacher, or any storage.Interface that answers
+// reads at resourceVersionMatch NotOlderThan from memory.
+func (b *Backend) Wrap(cache storage.Interface, r Resource) (*Store, error) {
+	if cache == nil {
+		return nil, fmt.Errorf("decorator: cache of %s is nil; pass the storage that callers would have used", r.GroupResource)
+	}
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
+	if r.Feed != nil && r.Feed.backend != b {
+		return nil, fmt.Errorf("decorator: Resource.Feed of %s belongs to another Backend; build it with the Backend that wraps the cache", r.GroupResource)
+	}
+	if r.Feed != nil && trimSlash(r.Feed.resource.Prefix) != trimSlash(r.Prefix) {
+		return nil, fmt.Errorf("decorator: Resource.Feed is for prefix %q and Resource.Prefix is %q; wrap each cache with its own Feed", r.Feed.resource.Prefix, r.Prefix)
+	}
+	s := newStore(b, cache, r)
+	return s, b.adopt(s)
+}
+
+// Close wakes every waiter with ErrClosed, closes all Feeds and Stores, and
+// returns when all that was started has stopped. Idempotent.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	open := b.open
+	b.open = nil
+	b.mu.Unlock()
+	err := b.floors.Close()
+	for c := range open {
+		c.Close()
+	}
+	return err
+}
+
+func (b *Backend) adopt(c interface{ Close() }) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return fmt.Errorf("decorator: Backend %q: %w", b.cfg.Name, ErrClosed)
+	}
+	b.open[c] = struct{}{}
+	return nil
+}
+
+func (b *Backend) disown(c interface{ Close() }) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.open, c)
+}

@@ -1,0 +1,148 @@
+package decorator
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/rvfloor/rvfloor/freshness"
+)
+
+// ZeroVersion is what a read at resourceVersion "0" gets.
+type ZeroVersion string
+
+const (
+	// ZeroVerified reads "0" like unset: never older than the call. The default.
+	ZeroVerified ZeroVersion = "Verified"
+	// ZeroBounded reads "0" at most Config.MaxStaleness old.
+	ZeroBounded ZeroVersion = "Bounded"
+	// ZeroAsIs is the stock behaviour: arbitrarily old, and back in time after a
+	// restart (kubernetes/kubernetes#59848).
+	ZeroAsIs ZeroVersion = "AsIs"
+)
+
+// OnUnverified is what a read gets whose answer could not be verified in time.
+type OnUnverified string
+
+const (
+	// UnverifiedFail answers an error with Retry-After. The default.
+	UnverifiedFail OnUnverified = "Fail"
+	// UnverifiedDirect answers a LIST by a quorum list of the raw storage that
+	// equal requests share, at most five at once per resource; a Get by a raw Get.
+	// A Watch fails.
+	UnverifiedDirect OnUnverified = "Direct"
+	// UnverifiedStale answers from the cache, with a Warning header. Not after a
+	// rewind, where the cache holds what never was.
+	UnverifiedStale OnUnverified = "Stale"
+)
+
+// Strategy is how a cache is brought to a floor.
+type Strategy string
+
+const (
+	// StrategyAuto lets the backend decide: today always StrategyRequest.
+	StrategyAuto Strategy = "auto"
+	// StrategyRequest asks for progress on the cache's own watch.
+	StrategyRequest Strategy = "request"
+)
+
+const (
+	defaultMaxWait   = 3 * time.Second
+	defaultReadyWait = 200 * time.Millisecond
+)
+
+// Config says how the reads of one backend are verified.
+type Config struct {
+	// Name is the value of the backend label in metrics; empty means "default".
+	Name string
+	// Source reads the backend's revision linearizably. Required.
+	Source freshness.Source
+	// ZeroVersion is for reads at resourceVersion "0"; empty means ZeroVerified.
+	ZeroVersion ZeroVersion
+	// MaxStaleness is the age of the answers under ZeroBounded, and required there.
+	MaxStaleness time.Duration
+	// OnUnverified is for reads that could not be verified; empty means
+	// UnverifiedFail.
+	OnUnverified OnUnverified
+	// Strategy is how caches are brought to a floor; empty means StrategyAuto.
+	Strategy Strategy
+	// MaxWait is the longest that a read waits to become fresh, cut to the
+	// caller's own deadline; 0 means 3 s, as upstream's cacher waits.
+	MaxWait time.Duration
+	// ReadyWait is the longest that a read waits for a cache that is still being
+	// filled; 0 means 200 ms. A waiting request holds a seat of priority and
+	// fairness, so it is short.
+	ReadyWait time.Duration
+	// CachedGets answers Gets with resourceVersion unset from the cache too.
+	CachedGets bool
+	// Shadow verifies and counts every read and changes no answer.
+	Shadow bool
+	// Registerer takes the metrics; nil means none. Several Backends may share one.
+	Registerer prometheus.Registerer
+	// TracerProvider takes a span for each verified read; nil means none.
+	TracerProvider trace.TracerProvider
+}
+
+// Validate checks all but Source, naming the field and the fix.
+func (c Config) Validate() error {
+	if err := oneOf("ZeroVersion", c.ZeroVersion, ZeroVerified, ZeroBounded, ZeroAsIs); err != nil {
+		return err
+	}
+	if err := oneOf("OnUnverified", c.OnUnverified, UnverifiedFail, UnverifiedDirect, UnverifiedStale); err != nil {
+		return err
+	}
+	if err := oneOf("Strategy", c.Strategy, StrategyAuto, StrategyRequest); err != nil {
+		return err
+	}
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{{"MaxStaleness", c.MaxStaleness}, {"MaxWait", c.MaxWait}, {"ReadyWait", c.ReadyWait}} {
+		if d.value < 0 {
+			return fmt.Errorf("decorator: Config.%s is %v; use a positive duration, or 0 for the default", d.field, d.value)
+		}
+	}
+	bounded := c.ZeroVersion == ZeroBounded
+	if bounded && c.MaxStaleness == 0 {
+		return fmt.Errorf("decorator: Config.MaxStaleness is required with ZeroVersion %q; set it to the oldest answer you accept", ZeroBounded)
+	}
+	if !bounded && c.MaxStaleness != 0 {
+		return fmt.Errorf("decorator: Config.MaxStaleness has no effect with ZeroVersion %q; unset it, or use %q", c.ZeroVersion, ZeroBounded)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	c.Name = orDefault(c.Name, "default")
+	c.ZeroVersion = orDefault(c.ZeroVersion, ZeroVerified)
+	c.OnUnverified = orDefault(c.OnUnverified, UnverifiedFail)
+	c.Strategy = orDefault(c.Strategy, StrategyAuto)
+	c.MaxWait = orDefault(c.MaxWait, defaultMaxWait)
+	c.ReadyWait = min(orDefault(c.ReadyWait, defaultReadyWait), c.MaxWait)
+	return c
+}
+
+func orDefault[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}
+
+func oneOf[T ~string](field string, value T, known ...T) error {
+	if value == "" {
+		return nil
+	}
+	names := make([]string, 0, len(known))
+	for _, k := range known {
+		if value == k {
+			return nil
+		}
+		names = append(names, fmt.Sprintf("%q", string(k)))
+	}
+	return fmt.Errorf("decorator: Config.%s is %q; use one of %s", field, string(value), strings.Join(names, ", "))
+}

@@ -1,0 +1,120 @@
+package decorator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/rvfloor/rvfloor/freshness"
+	"github.com/rvfloor/rvfloor/progress"
+)
+
+// What a read can fail with, for errors.Is. Each comes with an API status and a
+// Retry-After of one second.
+var (
+	// ErrNoFloor: the backend's revision could not be read. 504; 429 for a Watch.
+	ErrNoFloor = errors.New("no verified revision could be read from the backend")
+	// ErrNotFresh: the cache did not reach the revision in time. 504; 429 for a
+	// Watch.
+	ErrNotFresh = errors.New("the watch cache did not become fresh in time")
+	// ErrNotReady: the cache is still being filled. 429, as upstream.
+	ErrNotReady = errors.New("the watch cache is not ready")
+	// ErrBusy: too many direct lists are under way. 429.
+	ErrBusy = errors.New("too many direct lists of this resource")
+	// ErrClosed: the Store or its Backend was closed. 503.
+	ErrClosed = errors.New("the storage is closed")
+)
+
+// RewoundError is the backend's history having gone back, as after a restore. 503
+// with Retry-After; 429 for a Watch.
+type RewoundError = freshness.RewoundError
+
+const retryAfterSeconds = 1
+
+// failure is an error with an API status. kind is one of the above, cause what
+// led to it.
+type failure struct {
+	*apierrors.StatusError
+	kind, cause error
+}
+
+func (f *failure) Unwrap() []error {
+	chain := []error{f.StatusError, f.kind}
+	if f.cause != nil {
+		chain = append(chain, f.cause)
+	}
+	return chain
+}
+
+// newFailure gives kind its API status. The text of a timeout must not contain
+// upstream's "Too large resource version": client-go's watch-list would loop on
+// it without backoff.
+func newFailure(kind, cause error, watch bool) error {
+	message := "rvfloor: " + kind.Error()
+	if cause != nil {
+		message += ": " + cause.Error()
+	}
+	var status *apierrors.StatusError
+	switch {
+	case errors.Is(kind, ErrNotReady), errors.Is(kind, ErrBusy):
+		status = apierrors.NewTooManyRequests(message, retryAfterSeconds)
+	case errors.Is(kind, ErrClosed):
+		status = unavailable(message)
+	case watch:
+		status = apierrors.NewTooManyRequests(message, retryAfterSeconds)
+	case errors.Is(kind, ErrNoFloor), errors.Is(kind, ErrNotFresh):
+		status = apierrors.NewTimeoutError(message, retryAfterSeconds)
+	default:
+		status = unavailable(message)
+	}
+	return &failure{StatusError: status, kind: kind, cause: cause}
+}
+
+func unavailable(message string) *apierrors.StatusError {
+	status := apierrors.NewServiceUnavailable(message)
+	status.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds}
+	return status
+}
+
+// tooLarge is upstream's error for a revision that does not exist yet.
+func tooLarge(asked, floor uint64) error {
+	return storage.NewTooLargeResourceVersionError(asked, floor, retryAfterSeconds)
+}
+
+// Causes of the deadlines of a gated read.
+var (
+	errMaxWait   = errors.New("the longest wait for a fresh cache is over")
+	errReadyWait = errors.New("the longest wait for a cache to be filled is over")
+)
+
+// floorFailure explains why no floor was had. ctx is the caller's own.
+func floorFailure(ctx context.Context, err error, watch bool) error {
+	if rewound, ok := errors.AsType[*RewoundError](err); ok {
+		return newFailure(rewound, nil, watch)
+	}
+	if errors.Is(err, freshness.ErrClosed) {
+		return newFailure(ErrClosed, nil, watch)
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	return newFailure(ErrNoFloor, err, watch)
+}
+
+// waitFailure explains why the cache did not get to target. ctx is the caller's
+// own.
+func waitFailure(ctx context.Context, err error, target, applied uint64, watch bool) error {
+	switch {
+	case errors.Is(err, progress.ErrClosed):
+		return newFailure(ErrClosed, nil, watch)
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err()
+	case errors.Is(err, errReadyWait):
+		return newFailure(ErrNotReady, nil, watch)
+	}
+	return newFailure(ErrNotFresh, fmt.Errorf("it is at %d and %d was asked for: %w", applied, target, err), watch)
+}

@@ -1,0 +1,255 @@
+package decorator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/client-go/util/watchlist"
+
+	"github.com/rvfloor/rvfloor/progress"
+)
+
+// Feed stands between a raw storage and the cache that watches it, and knows what
+// the cache has applied. It is a storage.Interface, for cacher.Config.Storage;
+// build it before the cache, which takes method values at construction.
+//
+// Over etcd the client of the raw storage must have a progress.Watcher in its
+// Watcher field. Over a storage that is not etcd, Feed asks for progress through
+// RequestWatchProgress, and takes a revision for whole only when a later event or
+// a bookmark proves it.
+type Feed struct {
+	backend  *Backend
+	resource Resource
+	raw      storage.Interface
+	newItem  func() object
+	observe  *observer
+	stream   *progress.Stream
+	tears    tears
+	fills    fills
+
+	tapped   atomic.Bool // a progress.Watcher was seen behind raw
+	keysOnce sync.Once
+	keysErr  error
+	keys     atomic.Pointer[storage.KeysFunc]
+
+	mu     sync.Mutex
+	closed bool
+	watch  *feedWatch // the newest; only it counts
+	listed uint64     // revision of the newest full list that the cache took
+}
+
+var _ storage.Interface = (*Feed)(nil)
+
+// untappedAfter is how long the watch of a cache may take to show a
+// progress.Watcher before a Feed takes the storage for one that has none.
+const untappedAfter = 100 * time.Millisecond
+
+var errNoWatch = errors.New("decorator: the cache has no watch to ask for progress")
+
+// Watch is the cache's watch when it covers the whole resource; any other goes to
+// the raw storage untouched.
+func (f *Feed) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	if !f.whole(key, opts) {
+		return f.raw.Watch(ctx, key, opts)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, newFailure(ErrClosed, nil, true)
+	}
+	from := delivery{}
+	if f.watch != nil {
+		// Only the newest watch counts: what the old one had not delivered yet is cut.
+		f.watch.Stop()
+		<-f.watch.done
+		from = f.watch.at
+	}
+	w, err := f.openLocked(ctx, key, opts, from)
+	if err != nil {
+		// What the old watch delivered is still what the cache has.
+		f.watch = &feedWatch{done: closedChannel, at: from}
+		return nil, err
+	}
+	f.watch, f.listed = w, 0
+	return w, nil
+}
+
+// openLocked opens the raw watch where the cache's knowledge is whole: the cache
+// asks to go on from the last event that it took, which may be one of several of
+// its revision.
+func (f *Feed) openLocked(ctx context.Context, key string, opts storage.ListOptions, from delivery) (*feedWatch, error) {
+	w := newFeedWatch(f)
+	version, err := f.raw.Versioner().ParseResourceVersion(opts.ResourceVersion)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case opts.SendInitialEvents != nil && *opts.SendInitialEvents:
+		w.phase = phaseFill
+	case version == 0:
+		w.phase = phaseUnknown
+	case version == from.revision && version != f.listed && from.whole < version:
+		w.at = from
+		w.at.seen = 0
+		opts.ResourceVersion = formatRevision(from.whole)
+	default:
+		// A list at this revision filled the cache, or the watch before delivered
+		// all of it.
+		w.at = delivery{revision: version, whole: version}
+		w.pending = version
+	}
+	ctx, w.cancel = context.WithCancel(ctx)
+	w.inner, err = f.raw.Watch(progress.WithTap(ctx, w), key, opts)
+	if err != nil {
+		w.cancel()
+		return nil, err
+	}
+	w.opened = time.Now()
+	go w.run()
+	return w, nil
+}
+
+// kick asks for progress on the newest watch.
+func (f *Feed) kick(ctx context.Context) error {
+	f.mu.Lock()
+	w := f.watch
+	f.mu.Unlock()
+	if w == nil || w.inner == nil {
+		return errNoWatch
+	}
+	if kick := w.kick.Load(); kick != nil {
+		return (*kick)(ctx)
+	}
+	if f.tapped.Load() || !w.filled.Load() || time.Since(w.opened) < untappedAfter {
+		return errNoWatch // it is being opened; the stream kicks when it is
+	}
+	return f.raw.RequestWatchProgress(ctx)
+}
+
+// whole says whether the options are those of a cache: everything of the resource.
+func (f *Feed) whole(key string, opts storage.ListOptions) bool {
+	return opts.Recursive && trimSlash(key) == trimSlash(f.resource.Prefix) && opts.Predicate.Empty()
+}
+
+// applied is called when the cache has applied every event at or below revision.
+func (f *Feed) applied(revision uint64) {
+	f.backend.floors.Saw(revision)
+	f.stream.Applied(revision)
+	f.fills.ended()
+}
+
+// Close ends the cache's watch and wakes all waiters with ErrClosed. Idempotent.
+func (f *Feed) Close() {
+	f.mu.Lock()
+	f.closed = true
+	w := f.watch
+	f.mu.Unlock()
+	if w != nil {
+		w.Stop()
+		<-w.done
+	}
+	f.stream.Close()
+	f.backend.disown(f)
+}
+
+// GetCurrentResourceVersion answers the newest floor, read with those of all other
+// callers of the backend.
+func (f *Feed) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
+	floor, err := f.backend.floors.Next(ctx)
+	if err != nil {
+		return 0, floorFailure(ctx, err, false)
+	}
+	return floor.Revision, nil
+}
+
+// RequestWatchProgress is the cache's own request, on a timer of its own. It is
+// taken as a hint, so that it adds no load where a kick is under way.
+func (f *Feed) RequestWatchProgress(context.Context) error {
+	f.stream.Hint()
+	return nil
+}
+
+// EnableResourceSizeEstimation keeps the KeysFunc of the newest cache: a raw
+// storage takes one only once, and a cache that is rebuilt brings another.
+func (f *Feed) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
+	f.keys.Store(&keys)
+	f.keysOnce.Do(func() {
+		f.keysErr = f.raw.EnableResourceSizeEstimation(func(ctx context.Context) ([]string, error) {
+			return (*f.keys.Load())(ctx)
+		})
+	})
+	return f.keysErr
+}
+
+// GetList goes to the raw storage. A list of the whole resource is a fill of the
+// cache: its revision is whole, whatever a watch had delivered of it before.
+func (f *Feed) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	err := f.raw.GetList(ctx, key, opts, list)
+	if err != nil || !f.fills(key, opts) {
+		return err
+	}
+	if accessor, err := meta.ListAccessor(list); err == nil {
+		if revision, err := f.raw.Versioner().ParseResourceVersion(accessor.GetResourceVersion()); err == nil {
+			f.mu.Lock()
+			f.listed = revision
+			f.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+// fills is whole for a list, which may come in pages.
+func (f *Feed) fills(key string, opts storage.ListOptions) bool {
+	opts.Predicate.Limit, opts.Predicate.Continue = 0, ""
+	return f.whole(key, opts)
+}
+
+// Unwrap is the raw storage.
+func (f *Feed) Unwrap() storage.Interface { return f.raw }
+
+// IsWatchListSemanticsUnSupported tells a reflector over this Feed what it would
+// be told by the raw storage.
+func (f *Feed) IsWatchListSemanticsUnSupported() bool {
+	return watchlist.DoesClientNotSupportWatchListSemantics(f.raw)
+}
+
+// Versioner is that of the raw storage.
+func (f *Feed) Versioner() storage.Versioner { return f.raw.Versioner() }
+
+// Create goes to the raw storage.
+func (f *Feed) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	return f.raw.Create(ctx, key, obj, out, ttl)
+}
+
+// Delete goes to the raw storage.
+func (f *Feed) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
+	validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions) error {
+	return f.raw.Delete(ctx, key, out, preconditions, validate, cached, opts)
+}
+
+// Get goes to the raw storage.
+func (f *Feed) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
+	return f.raw.Get(ctx, key, opts, out)
+}
+
+// GuaranteedUpdate goes to the raw storage.
+func (f *Feed) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
+	preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error {
+	return f.raw.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, update, cached)
+}
+
+// Stats goes to the raw storage.
+func (f *Feed) Stats(ctx context.Context) (storage.Stats, error) { return f.raw.Stats(ctx) }
+
+// ReadinessCheck goes to the raw storage.
+func (f *Feed) ReadinessCheck() error { return f.raw.ReadinessCheck() }
+
+// CompactRevision goes to the raw storage.
+func (f *Feed) CompactRevision() int64 { return f.raw.CompactRevision() }

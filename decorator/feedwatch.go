@@ -1,0 +1,279 @@
+package decorator
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// delivery is how far a watch has brought the cache.
+type delivery struct {
+	revision uint64 // of the newest event or bookmark that the cache took
+	whole    uint64 // the cache took every event at or below it
+	// Of a revision above whole:
+	seen int                 // events that the raw watch brought
+	took map[string]struct{} // objects whose event the cache took
+}
+
+type phase uint8
+
+const (
+	// phaseSteady: events come in the order of their revisions.
+	phaseSteady phase = iota
+	// phaseFill: initial events come in the order of their keys, and a bookmark
+	// ends them. Nothing is dropped, added or proved.
+	phaseFill
+	// phaseUnknown: a legacy watch from "now" fills the cache without saying when it
+	// has. A bookmark is the first proof.
+	phaseUnknown
+)
+
+// feedWatch is one watch of the cache. It hands items over an unbuffered channel
+// to a reflector that handles them one by one: when the next item is taken, the
+// one before has been applied. So where nothing follows, an echo does: a bookmark
+// at the revision that was just delivered.
+type feedWatch struct {
+	feed   *Feed
+	inner  watch.Interface
+	cancel context.CancelFunc
+	opened time.Time
+	out    chan watch.Event
+	stop   chan struct{}
+	halt   sync.Once
+	done   chan struct{}
+	filled atomic.Bool // the phase is steady
+
+	// Set by the progress.Watcher, see Opened and Revision.
+	kick  atomic.Pointer[func(context.Context) error]
+	sizes struct {
+		mu        sync.Mutex
+		announced uint64         // newest revision
+		many      map[uint64]int // events of the revisions that have more than one
+	}
+
+	// Owned by run, and by Feed.Watch after done.
+	phase   phase
+	at      delivery
+	size    int    // events of at.revision; 0: not known
+	pending uint64 // whole once the cache takes another item; 0: nothing to prove
+}
+
+var closedChannel = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+func newFeedWatch(f *Feed) *feedWatch {
+	w := &feedWatch{feed: f, out: make(chan watch.Event), stop: make(chan struct{}), done: make(chan struct{})}
+	w.sizes.many = map[uint64]int{}
+	return w
+}
+
+// ResultChan is watch.Interface.
+func (w *feedWatch) ResultChan() <-chan watch.Event { return w.out }
+
+// Stop is watch.Interface.
+func (w *feedWatch) Stop() {
+	w.halt.Do(func() {
+		if w.stop != nil {
+			close(w.stop)
+		}
+	})
+}
+
+// Opened is progress.Tap.
+func (w *feedWatch) Opened(kick func(context.Context) error) {
+	w.kick.Store(&kick)
+	w.feed.tapped.Store(true)
+	w.feed.stream.Rebound()
+}
+
+// Revision is progress.Tap: it comes before the raw storage sees the events.
+func (w *feedWatch) Revision(revision uint64, events int) {
+	w.sizes.mu.Lock()
+	defer w.sizes.mu.Unlock()
+	w.sizes.announced = revision
+	if events > 1 {
+		w.sizes.many[revision] = events
+	}
+}
+
+// Closed is progress.Tap.
+func (w *feedWatch) Closed() { w.kick.Store(nil) }
+
+// sizeOf is the number of events of a revision; 0 when nobody announced it.
+func (w *feedWatch) sizeOf(revision uint64) int {
+	w.sizes.mu.Lock()
+	defer w.sizes.mu.Unlock()
+	if revision > w.sizes.announced {
+		return 0
+	}
+	if n := w.sizes.many[revision]; n > 0 {
+		delete(w.sizes.many, revision)
+		return n
+	}
+	return 1
+}
+
+func (w *feedWatch) run() {
+	w.filled.Store(w.phase == phaseSteady)
+	defer close(w.done)
+	defer close(w.out)
+	defer w.inner.Stop()
+	defer w.cancel()
+	for {
+		var out chan<- watch.Event
+		var echo watch.Event
+		if w.pending != 0 {
+			out, echo = w.out, newBookmark(w.feed.newItem, w.pending)
+		}
+		select {
+		case <-w.stop:
+			return
+		case out <- echo:
+			w.applied()
+		case event, ok := <-w.inner.ResultChan():
+			if !ok || !w.handle(event) {
+				return
+			}
+		}
+	}
+}
+
+// applied is called when the cache took an item: what came before it is applied.
+func (w *feedWatch) applied() {
+	if w.pending != 0 {
+		w.feed.applied(w.pending)
+		w.pending = 0
+	}
+}
+
+// send hands one item to the cache. It is false when the cache stopped the watch.
+func (w *feedWatch) send(event watch.Event) bool {
+	select {
+	case w.out <- event:
+		w.applied()
+		return true
+	case <-w.stop:
+		return false
+	}
+}
+
+// handle passes one item on. It is false when the watch is over.
+func (w *feedWatch) handle(event watch.Event) bool {
+	if event.Type == watch.Error {
+		return w.send(event)
+	}
+	object, err := meta.Accessor(event.Object)
+	if err != nil {
+		return w.send(event) // the reflector says what is wrong with it
+	}
+	revision, err := w.feed.raw.Versioner().ParseResourceVersion(object.GetResourceVersion())
+	if err != nil || revision == 0 {
+		return w.send(event)
+	}
+	switch {
+	case event.Type == watch.Bookmark:
+		return w.bookmark(event, object, revision)
+	case w.phase != phaseSteady:
+		return w.send(event)
+	default:
+		return w.event(event, object, revision)
+	}
+}
+
+func (w *feedWatch) bookmark(event watch.Event, object metav1.Object, revision uint64) bool {
+	switch w.phase {
+	case phaseFill:
+		if !endsInitialEvents(object) {
+			return w.send(event)
+		}
+		w.phase = phaseSteady
+		w.filled.Store(true)
+	case phaseUnknown:
+		w.phase = phaseSteady
+		w.filled.Store(true)
+	default:
+		w.feed.stream.Replied(revision)
+		if revision < w.at.revision {
+			// The cache would go back to it.
+			w.feed.observe.bookmarkDropped()
+			return true
+		}
+		if revision == w.at.whole && w.pending == 0 {
+			return true // known, and applied
+		}
+	}
+	if !w.send(event) {
+		return false
+	}
+	w.at = delivery{revision: revision, whole: revision}
+	w.pending = revision
+	return true
+}
+
+func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint64) bool {
+	if revision <= w.at.whole {
+		return w.overtaken(revision)
+	}
+	if revision > w.at.revision || w.at.seen == 0 {
+		// The first event of its revision proves those below.
+		w.size = w.sizeOf(revision)
+		if revision > w.at.revision {
+			w.at = delivery{revision: revision, whole: w.at.whole}
+			if revision-1 > w.at.whole {
+				w.at.whole = revision - 1
+				w.pending = w.at.whole
+			}
+		}
+		if w.size != 1 {
+			w.feed.tears.begin(revision)
+			if w.at.took == nil {
+				w.at.took = map[string]struct{}{}
+			}
+		}
+	}
+	w.at.seen++
+	key := ""
+	if w.at.took != nil {
+		key = object.GetNamespace() + "/" + object.GetName()
+	}
+	// A watch that began below a revision which the cache has in part brings all of
+	// it again.
+	if _, had := w.at.took[key]; !had {
+		if !w.send(event) {
+			return false
+		}
+		if w.at.took != nil {
+			w.at.took[key] = struct{}{}
+		}
+	}
+	if w.at.seen == w.size {
+		w.at = delivery{revision: revision, whole: revision}
+		w.pending = revision
+	}
+	return true
+}
+
+// overtaken ends a watch on which progress came before the events below it, so
+// that the cache fills anew: it has answered for a revision that it did not have.
+func (w *feedWatch) overtaken(revision uint64) bool {
+	w.feed.observe.overtaken(revision, w.at.whole)
+	status := apierrors.NewResourceExpired("rvfloor: the watch brought revision " + formatRevision(revision) +
+		" after it had reported " + formatRevision(w.at.whole) + " complete").Status()
+	w.send(watch.Event{Type: watch.Error, Object: &status})
+	return false
+}
+
+func formatRevision(revision uint64) string { return strconv.FormatUint(revision, 10) }
+
+func trimSlash(key string) string { return strings.TrimSuffix(key, "/") }

@@ -1,0 +1,179 @@
+package decorator
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/klog/v2"
+
+	"github.com/rvfloor/rvfloor/metrics"
+)
+
+type verb uint8
+
+const (
+	verbGet verb = iota
+	verbList
+	verbWatch
+	verbs
+)
+
+func (v verb) String() string { return [...]string{"get", "list", "watch"}[v] }
+func (v verb) spanName() string {
+	return [...]string{"rvfloor get", "rvfloor list", "rvfloor watch"}[v]
+}
+
+type outcome uint8
+
+const (
+	outcomeOK outcome = iota
+	outcomeCanceled
+	outcomeNotFresh
+	outcomeNoFloor
+	outcomeNotReady
+	outcomeTooLarge
+	outcomeRewound
+	outcomeBusy
+	outcomeStale
+	outcomeError
+	outcomes
+)
+
+func (o outcome) String() string {
+	return [...]string{metrics.OK, metrics.Canceled, metrics.NotFresh, metrics.NoFloor, metrics.NotReady,
+		metrics.TooLarge, metrics.Rewound, metrics.Busy, metrics.Stale, metrics.Error}[o]
+}
+
+// outcomeOf names what a read of ours came to.
+func outcomeOf(err error) outcome {
+	if err == nil {
+		return outcomeOK
+	}
+	if _, ok := errors.AsType[*RewoundError](err); ok {
+		return outcomeRewound
+	}
+	for _, known := range []struct {
+		kind    error
+		outcome outcome
+	}{
+		{ErrNotFresh, outcomeNotFresh}, {ErrNoFloor, outcomeNoFloor}, {ErrNotReady, outcomeNotReady},
+		{ErrBusy, outcomeBusy}, {context.Canceled, outcomeCanceled},
+	} {
+		if errors.Is(err, known.kind) {
+			return known.outcome
+		}
+	}
+	return outcomeOfInner(err)
+}
+
+// outcomeOfInner names what the inner storage answered. Its errors that are
+// answers, such as not found, are no failure of the read.
+func outcomeOfInner(err error) outcome {
+	switch {
+	case err == nil, storage.IsNotFound(err):
+		return outcomeOK
+	case storage.IsTooLargeResourceVersion(err):
+		return outcomeTooLarge
+	case apierrors.IsTooManyRequests(err):
+		return outcomeNotReady
+	case errors.Is(err, context.Canceled):
+		return outcomeCanceled
+	}
+	return outcomeError
+}
+
+// observer tells metrics and the log about one resource. Counters of reads are
+// made when they are first used: most of the combinations never are.
+type observer struct {
+	metrics    *metrics.Metrics
+	gr         schema.GroupResource
+	reads      [verbs][routeLeast + 1][outcomes]atomic.Pointer[prometheus.Counter]
+	waitTime   [verbs]prometheus.Observer
+	waiters    prometheus.Gauge
+	lag        prometheus.Gauge
+	lastFresh  prometheus.Gauge
+	kicks      [2]prometheus.Counter // ok, error
+	dropped    prometheus.Counter
+	breaches   prometheus.Counter
+	overtakens prometheus.Counter
+}
+
+func newObserver(b *Backend, gr schema.GroupResource) *observer {
+	m, l := b.metrics, []string{gr.Group, gr.Resource}
+	o := &observer{
+		metrics:    m,
+		gr:         gr,
+		waiters:    m.Waiters.WithLabelValues(l...),
+		lag:        m.Lag.WithLabelValues(l...),
+		lastFresh:  m.LastFresh.WithLabelValues(l...),
+		kicks:      [2]prometheus.Counter{m.Kicks.WithLabelValues(append(l, metrics.OK)...), m.Kicks.WithLabelValues(append(l, metrics.Error)...)},
+		dropped:    m.BookmarksDropped.WithLabelValues(l...),
+		breaches:   m.Breaches.WithLabelValues(l...),
+		overtakens: m.StreamReopens.WithLabelValues(append(l, "overtaken")...),
+	}
+	for v := range verbs {
+		o.waitTime[v] = m.WaitDuration.WithLabelValues(append(l, v.String())...)
+	}
+	return o
+}
+
+func (o *observer) read(v verb, route routeKind, result outcome) {
+	slot := &o.reads[v][route][result]
+	counter := slot.Load()
+	if counter == nil {
+		c := o.metrics.Reads.WithLabelValues(o.gr.Group, o.gr.Resource, v.String(), route.String(), result.String())
+		counter = &c
+		slot.Store(counter)
+	}
+	(*counter).Inc()
+}
+
+func (o *observer) waiting(n float64) { o.waiters.Add(n) }
+
+func (o *observer) behind(floor, applied uint64) {
+	if floor > applied {
+		o.lag.Set(float64(floor - applied))
+	} else {
+		o.lag.Set(0)
+	}
+}
+
+func (o *observer) fresh(v verb, waited time.Duration) {
+	o.waitTime[v].Observe(waited.Seconds())
+	o.lastFresh.SetToCurrentTime()
+}
+
+func (o *observer) kicked(err error) {
+	switch {
+	case err == nil:
+		o.kicks[0].Inc()
+	case !errors.Is(err, errNoWatch): // not sent: the watch is being opened
+		o.kicks[1].Inc()
+	}
+}
+
+func (o *observer) stuck(target uint64) {
+	klog.InfoS("The watch of a cache stands still below the backend's revision", "resource", o.gr, "target", target)
+}
+
+func (o *observer) bookmarkDropped() { o.dropped.Inc() }
+
+func (o *observer) directList(result outcome) {
+	o.metrics.DirectLists.WithLabelValues(o.gr.Group, o.gr.Resource, result.String()).Inc()
+}
+
+func (o *observer) breach(message string, keysAndValues ...any) {
+	o.breaches.Inc()
+	klog.ErrorS(nil, "rvfloor: "+message, append([]any{"resource", o.gr}, keysAndValues...)...)
+}
+
+func (o *observer) overtaken(revision, whole uint64) {
+	o.overtakens.Inc()
+	o.breach("the watch reported progress before the events below it; the cache fills anew", "event", revision, "progress", whole)
+}

@@ -1,0 +1,117 @@
+package decorator
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/rvfloor/rvfloor/progress"
+)
+
+// pilot asks a cache that somebody else built for the revision that it has
+// applied: a list of a key that cannot exist answers with it, and with a revision
+// asked for, not older, it blocks until the cache is there. One goroutine waits so
+// for all readers of a Store.
+type pilot struct {
+	store  *Store
+	key    string
+	stream *progress.Stream
+	wake   chan struct{}
+	stop   context.CancelFunc
+	done   chan struct{}
+}
+
+const (
+	// A cache that is not ready refuses at once; it is asked again after this long,
+	// doubling to pilotMaxBackoff.
+	pilotBackoff    = 2 * time.Millisecond
+	pilotMaxBackoff = 100 * time.Millisecond
+	// pilotReadyEach is how often a cache without a Feed is looked at by reads that
+	// wait for its fill: a twentieth of the default ReadyWait.
+	pilotReadyEach = 10 * time.Millisecond
+)
+
+func newPilot(s *Store) *pilot {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &pilot{
+		store: s,
+		// No object has a percent sign in its name (path segment names exclude it).
+		key:  trimSlash(s.resource.Prefix) + "/%rvfloor",
+		wake: make(chan struct{}, 1),
+		stop: cancel,
+		done: make(chan struct{}),
+	}
+	p.stream = s.backend.coordinator.NewStream(progress.StreamConfig{Kick: p.kick, Kicked: s.observe.kicked, Stuck: s.observe.stuck})
+	go p.run(ctx)
+	return p
+}
+
+// kick asks for progress as the cache itself would, and sees to it that the pilot
+// waits for it.
+func (p *pilot) kick(ctx context.Context) error {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+	return p.store.inner.RequestWatchProgress(ctx)
+}
+
+func (p *pilot) run(ctx context.Context) {
+	defer close(p.done)
+	for {
+		select {
+		case <-p.wake:
+			p.follow(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow waits with the readers, lowest revision first, until none waits.
+func (p *pilot) follow(ctx context.Context) {
+	backoff := pilotBackoff
+	for ctx.Err() == nil {
+		target, ok := p.stream.Lowest()
+		if !ok {
+			return
+		}
+		applied, err := p.ask(ctx, target)
+		if err == nil {
+			p.stream.Replied(applied)
+			p.stream.Applied(applied)
+		}
+		if err == nil && applied >= target {
+			backoff = pilotBackoff
+			continue
+		}
+		select {
+		case <-time.After(backoff):
+			backoff = min(2*backoff, pilotMaxBackoff)
+		case <-ctx.Done():
+		}
+	}
+}
+
+// ask returns the revision of the cache once it is at target. The cacher's own
+// wait ends after 3 s and does not heed ctx.
+func (p *pilot) ask(ctx context.Context, target uint64) (uint64, error) {
+	list := p.store.resource.NewList()
+	opts := storage.ListOptions{ResourceVersion: formatRevision(target), ResourceVersionMatch: notOlderThan, Predicate: storage.Everything}
+	if err := p.store.inner.GetList(ctx, p.key, opts, list); err != nil {
+		return 0, err
+	}
+	accessor, err := meta.ListAccessor(list)
+	if err != nil {
+		return 0, err
+	}
+	return p.store.router.versioner.ParseResourceVersion(accessor.GetResourceVersion())
+}
+
+func (p *pilot) close() {
+	p.stop()
+	p.stream.Close()
+	<-p.done
+}

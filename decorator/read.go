@@ -1,0 +1,216 @@
+package decorator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/rvfloor/rvfloor/freshness"
+)
+
+const notOlderThan = metav1.ResourceVersionMatchNotOlderThan
+
+// maxShadows bounds the reads that Shadow verifies at once; more are not verified.
+const maxShadows = 1000
+
+// read is one Get, GetList or Watch on its way to the cache.
+type read struct {
+	store   *Store
+	ctx     context.Context // the caller's
+	verb    verb
+	route   route
+	arrived time.Time
+	span    trace.Span
+}
+
+func (s *Store) begin(ctx context.Context, v verb, r route) *read {
+	rd := &read{store: s, ctx: ctx, verb: v, route: r, arrived: time.Now()}
+	ctx, rd.span = s.backend.tracer.Start(ctx, v.spanName())
+	if rd.span.IsRecording() {
+		rd.ctx = ctx
+	}
+	return rd
+}
+
+// gate blocks until the cache may answer, and returns the revision that the answer
+// must not be below. toStorage says that upstream sends such a read to the storage
+// while its cache is not ready: then there is nothing to wait for.
+func (r *read) gate(toStorage bool) (floor uint64, err error) {
+	s := r.store
+	ready := s.inner.ReadinessCheck() == nil
+	if !ready && !toStorage {
+		if err := s.waitReady(r.ctx); err != nil {
+			return 0, waitFailure(r.ctx, err, 0, 0, r.verb == verbWatch)
+		}
+	}
+	if r.route.kind == routeInnerWhole {
+		return 0, nil
+	}
+	if r.route.kind == routeLeast && s.stream.Revision() >= r.route.least {
+		return r.route.least, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(r.ctx, s.backend.cfg.MaxWait, errMaxWait)
+	defer cancel()
+	ahead := s.stream.Ahead()
+	f, err := r.floor(ctx)
+	if err != nil {
+		return 0, floorFailure(r.ctx, err, r.verb == verbWatch)
+	}
+	target := f.Revision
+	if r.route.kind == routeLeast {
+		if r.route.least > f.Revision {
+			return 0, tooLarge(r.route.least, f.Revision)
+		}
+		if target = r.route.least; !r.route.gate {
+			return target, nil
+		}
+	}
+	s.observe.behind(f.Revision, s.stream.Revision())
+	if ready || !toStorage {
+		s.observe.waiting(1)
+		err = ahead.Wait(ctx, target)
+		s.observe.waiting(-1)
+		if err != nil {
+			return 0, waitFailure(r.ctx, err, target, s.stream.Revision(), r.verb == verbWatch)
+		}
+	}
+	s.observe.fresh(r.verb, time.Since(r.arrived))
+	if r.route.kind == routeLeast {
+		return target, nil
+	}
+	return f.Revision, nil
+}
+
+func (r *read) floor(ctx context.Context) (freshness.Floor, error) {
+	b := r.store.backend
+	if r.route.kind == routeBounded {
+		return b.floors.Within(ctx, b.cfg.MaxStaleness)
+	}
+	return b.floors.Next(ctx)
+}
+
+// wait blocks until the cache has all of a revision of which it was seen to have a
+// part.
+func (r *read) wait(revision uint64) error {
+	s := r.store
+	ctx, cancel := context.WithTimeoutCause(r.ctx, s.backend.cfg.MaxWait, errMaxWait)
+	defer cancel()
+	if err := s.stream.Wait(ctx, revision); err != nil {
+		return waitFailure(r.ctx, err, revision, s.stream.Revision(), r.verb == verbWatch)
+	}
+	return nil
+}
+
+// breach is an answer below the floor, after the gate: a fault of ours or of the
+// cache. It never reaches the caller.
+func (r *read) breach(answered string, floor uint64) error {
+	r.store.observe.breach("the cache answered below the floor", "verb", r.verb.String(), "answered", answered, "floor", floor)
+	return newFailure(ErrNotFresh, fmt.Errorf("the cache answered at %q and %d was asked for", answered, floor), r.verb == verbWatch)
+}
+
+// falls says whether a read that failed with err is to be answered by a policy.
+func (r *read) falls(policy OnUnverified, err error) bool {
+	if err == nil || r.store.backend.cfg.OnUnverified != policy || r.ctx.Err() != nil {
+		return false
+	}
+	if _, rewound := errors.AsType[*RewoundError](err); rewound {
+		return policy == UnverifiedDirect // the cache holds what never was
+	}
+	return errors.Is(err, ErrNoFloor) || errors.Is(err, ErrNotFresh)
+}
+
+func (r *read) warnStale() {
+	warning.AddWarning(r.ctx, "rvfloor", fmt.Sprintf(
+		"this answer is from a cache at revision %d that could not be verified; it may be stale", r.store.stream.Revision()))
+}
+
+// end counts the read, and returns err.
+func (r *read) end(err error, outcome outcome) error {
+	r.store.observe.read(r.verb, r.route.kind, outcome)
+	if r.span.IsRecording() {
+		r.span.SetAttributes(
+			attribute.String("rvfloor.route", r.route.kind.String()),
+			attribute.String("rvfloor.outcome", outcome.String()),
+		)
+		if err != nil {
+			r.span.SetStatus(codes.Error, err.Error())
+		}
+	}
+	r.span.End()
+	return err
+}
+
+// shadow verifies and counts a read beside the call, when the Backend is only to
+// watch. It is true when the call is to go on unchanged.
+func (s *Store) shadow(ctx context.Context, v verb, r route) bool {
+	if !s.backend.cfg.Shadow {
+		return false
+	}
+	select {
+	case s.shadows <- struct{}{}:
+	default:
+		s.observe.read(v, r.kind, outcomeBusy)
+		return true
+	}
+	s.verifying.Go(func() {
+		defer func() { <-s.shadows }()
+		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.backend.cfg.MaxWait, errMaxWait)
+		defer cancel()
+		read := s.begin(ctx, v, r)
+		_, err := read.gate(false)
+		read.end(err, outcomeOf(err))
+	})
+	return true
+}
+
+// waitReady blocks while the cache is being filled.
+func (s *Store) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.backend.cfg.ReadyWait, errReadyWait)
+	defer cancel()
+	for {
+		filled := s.fills.next() // before the look, so that no fill is missed
+		if s.inner.ReadinessCheck() == nil {
+			return nil
+		}
+		var look <-chan time.Time
+		if s.pilot != nil {
+			look = time.After(pilotReadyEach) // nobody tells of its fills
+		}
+		select {
+		case <-filled:
+		case <-look:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// watchFailure gives a Watch's error the form that upstream's cacher would: a 429
+// is the call's error, from which client-go's reflector backs off; what comes
+// after the options were parsed is one ERROR event.
+func watchFailure(err error) (watch.Interface, error) {
+	status, ok := errors.AsType[apierrors.APIStatus](err)
+	if !ok || apierrors.IsTooManyRequests(err) {
+		return nil, err
+	}
+	w := watch.NewFakeWithChanSize(1, false)
+	object := status.Status()
+	w.Error(&object)
+	w.Stop()
+	return w, nil
+}
+
+func watchListEnabled() bool {
+	return utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
+}

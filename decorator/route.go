@@ -1,0 +1,149 @@
+package decorator
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// route is what is to be done before a read may reach the cache. See the table in
+// section 5 of the design.
+type route struct {
+	kind routeKind
+	// rewrite asks the inner storage for the floor, not older.
+	rewrite bool
+	// least is N of routeLeast.
+	least uint64
+	// gate makes routeLeast wait until the cache has reached N. Without it N only
+	// has to exist.
+	gate bool
+}
+
+type routeKind uint8
+
+const (
+	// routeInner: the call goes to the inner storage unchanged.
+	routeInner routeKind = iota
+	// routeInnerWhole: the same, but what the cache answers must be whole.
+	routeInnerWhole
+	// routeFloor: gate on a floor read after the call.
+	routeFloor
+	// routeBounded: gate on a floor at most MaxStaleness old.
+	routeBounded
+	// routeLeast: the caller names the revision N > 0 that the answer must reach.
+	routeLeast
+)
+
+func (k routeKind) String() string {
+	switch k {
+	case routeInner, routeInnerWhole:
+		return "inner"
+	case routeFloor:
+		return "floor"
+	case routeBounded:
+		return "bounded"
+	default:
+		return "least"
+	}
+}
+
+// policy is the part of a Config that routes depend on.
+type policy struct {
+	zero       ZeroVersion
+	cachedGets bool
+}
+
+// router turns options into routes. Versions are parsed as the inner storage
+// parses them, so that no spelling slips past; what it cannot parse goes to it,
+// and its error stands.
+type router struct {
+	policy
+	prefix    string
+	versioner storage.Versioner
+}
+
+func (r router) list(opts storage.ListOptions) route {
+	version, err := r.versioner.ParseResourceVersion(opts.ResourceVersion)
+	if err != nil {
+		return route{}
+	}
+	pred, match := opts.Predicate, opts.ResourceVersionMatch
+	if pred.Continue != "" {
+		if !opts.Recursive || match != "" || version != 0 {
+			return route{}
+		}
+		// A token with a negative revision asks for the newest data.
+		_, at, err := storage.DecodeContinue(pred.Continue, r.prefix)
+		if err != nil || at >= 0 {
+			return route{}
+		}
+		return route{kind: routeFloor}
+	}
+	switch match {
+	case "", metav1.ResourceVersionMatchNotOlderThan:
+	case metav1.ResourceVersionMatchExact:
+		if version == 0 {
+			return route{} // an error, or a list of the raw storage
+		}
+	default:
+		return route{}
+	}
+	switch {
+	case opts.ResourceVersion == "":
+		return route{kind: routeFloor, rewrite: true}
+	case version == 0:
+		return r.zeroRoute(false)
+	default:
+		return route{kind: routeLeast, least: version, gate: true}
+	}
+}
+
+func (r router) get(opts storage.GetOptions) route {
+	version, err := r.versioner.ParseResourceVersion(opts.ResourceVersion)
+	switch {
+	case err != nil:
+		return route{}
+	case opts.ResourceVersion == "":
+		if r.cachedGets {
+			return route{kind: routeFloor, rewrite: true}
+		}
+		return route{}
+	case version == 0:
+		return r.zeroRoute(true)
+	default:
+		return route{kind: routeLeast, least: version, gate: true}
+	}
+}
+
+// watch routes a Watch. watchList is upstream's feature gate: without it
+// SendInitialEvents is ignored.
+func (r router) watch(opts storage.ListOptions, watchList bool) route {
+	version, err := r.versioner.ParseResourceVersion(opts.ResourceVersion)
+	if err != nil {
+		return route{}
+	}
+	initial := opts.SendInitialEvents
+	if !watchList {
+		initial = nil
+	}
+	switch {
+	case opts.ResourceVersion == "" && initial != nil && !*initial:
+		return route{kind: routeInnerWhole}
+	case opts.ResourceVersion == "":
+		return route{kind: routeFloor, rewrite: initial != nil}
+	case version == 0:
+		return r.zeroRoute(false)
+	default:
+		return route{kind: routeLeast, least: version, gate: initial != nil && *initial}
+	}
+}
+
+func (r router) zeroRoute(rewrite bool) route {
+	switch r.zero {
+	case ZeroAsIs:
+		return route{}
+	case ZeroBounded:
+		return route{kind: routeBounded, rewrite: rewrite}
+	default:
+		return route{kind: routeFloor, rewrite: rewrite}
+	}
+}

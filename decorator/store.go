@@ -1,0 +1,293 @@
+package decorator
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/rvfloor/rvfloor/progress"
+)
+
+// Store is a storage.Interface whose Get, GetList and Watch are verified as the
+// package comment promises. All other methods go to the inner storage.
+type Store struct {
+	backend  *Backend
+	resource Resource
+	inner    storage.Interface
+	router   router
+	stream   *progress.Stream
+	tears    *tears
+	fills    *fills
+	pilot    *pilot // nil with a Feed
+	direct   *direct
+	observe  *observer
+
+	shadows   chan struct{} // places for reads that Shadow verifies
+	verifying sync.WaitGroup
+}
+
+var _ storage.Interface = (*Store)(nil)
+
+func newStore(b *Backend, inner storage.Interface, r Resource) *Store {
+	s := &Store{
+		backend:  b,
+		resource: r,
+		inner:    inner,
+		router: router{
+			policy:    policy{zero: b.cfg.ZeroVersion, cachedGets: b.cfg.CachedGets},
+			prefix:    r.Prefix,
+			versioner: inner.Versioner(),
+		},
+		shadows: make(chan struct{}, maxShadows),
+	}
+	if r.Feed != nil {
+		s.stream, s.tears, s.fills, s.observe = r.Feed.stream, &r.Feed.tears, &r.Feed.fills, r.Feed.observe
+	} else {
+		s.tears, s.fills, s.observe = &tears{}, &fills{}, newObserver(b, r.GroupResource)
+		s.pilot = newPilot(s)
+		s.stream = s.pilot.stream
+	}
+	s.direct = newDirect(r, s.observe)
+	return s
+}
+
+// Close lets go of what the Store started. It closes neither the inner storage nor
+// the Feed. Idempotent.
+func (s *Store) Close() {
+	s.backend.disown(s)
+	s.direct.close()
+	if s.pilot != nil {
+		s.pilot.close()
+	}
+	s.verifying.Wait()
+}
+
+// Unwrap is the inner storage.
+func (s *Store) Unwrap() storage.Interface { return s.inner }
+
+// Get is verified where the resourceVersion asks the cache; unset it is a
+// linearizable read of the inner storage, unless Config.CachedGets is set.
+func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
+	r := s.router.get(opts)
+	if _, err := storage.PrepareKey(s.resource.Prefix, key, false); err != nil || r.kind == routeInner {
+		return s.inner.Get(ctx, key, opts, out)
+	}
+	if s.shadow(ctx, verbGet, r) {
+		return s.inner.Get(ctx, key, opts, out)
+	}
+	read := s.begin(ctx, verbGet, r)
+	floor, err := read.gate(true)
+	switch {
+	case err == nil:
+		if r.rewrite {
+			opts.ResourceVersion = formatRevision(floor)
+		}
+		err = s.inner.Get(ctx, key, opts, out)
+		return read.end(err, outcomeOfInner(err))
+	case read.falls(UnverifiedDirect, err) && s.resource.Raw != nil:
+		if r.kind != routeLeast {
+			opts.ResourceVersion = ""
+		}
+		err = s.resource.Raw.Get(ctx, key, opts, out)
+		return read.end(err, outcomeOfInner(err))
+	case read.falls(UnverifiedStale, err) && r.kind != routeLeast:
+		read.warnStale()
+		opts.ResourceVersion = "0"
+		return read.end(s.inner.Get(ctx, key, opts, out), outcomeStale)
+	}
+	return read.end(err, outcomeOf(err))
+}
+
+// GetList is verified.
+func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	r := s.router.list(opts)
+	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner {
+		return s.inner.GetList(ctx, key, opts, list)
+	}
+	if s.shadow(ctx, verbList, r) {
+		return s.inner.GetList(ctx, key, opts, list)
+	}
+	read := s.begin(ctx, verbList, r)
+	floor, err := read.gate(servedWhileNotReady(opts))
+	if err == nil {
+		asked := opts
+		if r.rewrite {
+			asked.ResourceVersion, asked.ResourceVersionMatch = formatRevision(floor), notOlderThan
+		}
+		var inner bool
+		if inner, err = read.list(key, asked, list, floor); inner || err == nil {
+			return read.end(err, outcomeOfInner(err))
+		}
+	}
+	switch {
+	case read.falls(UnverifiedDirect, err) && s.resource.Raw != nil:
+		if r.rewrite || opts.ResourceVersion == "0" {
+			opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
+		}
+		err = s.direct.list(ctx, key, opts, list)
+	case read.falls(UnverifiedStale, err) && r.kind != routeLeast && opts.Predicate.Continue == "":
+		read.warnStale()
+		opts.ResourceVersion, opts.ResourceVersionMatch = formatRevision(s.stream.Revision()), notOlderThan
+		return read.end(s.inner.GetList(ctx, key, opts, list), outcomeStale)
+	}
+	return read.end(err, outcomeOf(err))
+}
+
+// list asks the cache until the answer is whole, and checks it on the way out:
+// an answer below the floor is a breach. inner says that err is the inner
+// storage's own.
+func (r *read) list(key string, opts storage.ListOptions, list runtime.Object, floor uint64) (inner bool, err error) {
+	s := r.store
+	for {
+		whole := s.stream.Revision()
+		if err := s.inner.GetList(r.ctx, key, opts, list); err != nil {
+			return true, err
+		}
+		accessor, err := meta.ListAccessor(list)
+		if err != nil {
+			return true, err
+		}
+		revision, err := s.router.versioner.ParseResourceVersion(accessor.GetResourceVersion())
+		if err != nil || revision < floor {
+			return false, r.breach(accessor.GetResourceVersion(), floor)
+		}
+		if !s.tears.torn(whole, revision) {
+			return false, nil
+		}
+		if err := r.wait(revision); err != nil {
+			return false, err
+		}
+		if err := meta.SetList(list, nil); err != nil {
+			return false, err
+		}
+	}
+}
+
+// Watch is verified where it starts from the state of the cache: unset, "0", and
+// with initial events. From a revision N it is refused at once when N does not
+// exist yet; stock drops the events up to N.
+func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	r := s.router.watch(opts, watchListEnabled())
+	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner {
+		return s.inner.Watch(ctx, key, opts)
+	}
+	if s.shadow(ctx, verbWatch, r) {
+		return s.inner.Watch(ctx, key, opts)
+	}
+	read := s.begin(ctx, verbWatch, r)
+	floor, err := read.gate(false)
+	if err == nil {
+		asked := opts
+		if r.rewrite {
+			asked.ResourceVersion = formatRevision(floor)
+		}
+		var w watch.Interface
+		var inner bool
+		if w, inner, err = read.watch(key, asked); inner || err == nil {
+			return w, read.end(err, outcomeOfInner(err))
+		}
+	}
+	if read.falls(UnverifiedStale, err) && r.kind != routeLeast {
+		read.warnStale()
+		if r.rewrite {
+			opts.ResourceVersion = formatRevision(s.stream.Revision())
+		}
+		w, err := s.inner.Watch(ctx, key, opts)
+		return w, read.end(err, outcomeStale)
+	}
+	read.end(err, outcomeOf(err))
+	return watchFailure(err)
+}
+
+// watch opens the inner watch between two revisions: one that is opened while the
+// cache has part of a revision never brings the rest.
+func (r *read) watch(key string, opts storage.ListOptions) (w watch.Interface, inner bool, err error) {
+	s := r.store
+	for {
+		whole := s.stream.Revision()
+		w, err := s.inner.Watch(r.ctx, key, opts)
+		if err != nil {
+			return nil, true, err
+		}
+		torn := s.tears.since(whole)
+		if torn == 0 {
+			return w, false, nil
+		}
+		w.Stop()
+		if err := r.wait(torn); err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// servedWhileNotReady says whether upstream's CacheDelegator sends a LIST to the
+// storage while its cache is not ready (KEP-4568).
+func servedWhileNotReady(opts storage.ListOptions) bool {
+	p := opts.Predicate
+	return p.Limit > 0 && (p.Label == nil || p.Label.Empty()) && (p.Field == nil || p.Field.Empty())
+}
+
+// Create goes to the inner storage.
+func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	err := s.inner.Create(ctx, key, obj, out, ttl)
+	s.saw(out, err)
+	return err
+}
+
+// Delete goes to the inner storage.
+func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
+	validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions) error {
+	err := s.inner.Delete(ctx, key, out, preconditions, validate, cached, opts)
+	s.saw(out, err)
+	return err
+}
+
+// GuaranteedUpdate goes to the inner storage.
+func (s *Store) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
+	preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error {
+	err := s.inner.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, update, cached)
+	s.saw(destination, err)
+	return err
+}
+
+// saw notes the revision of a write that the backend acknowledged: no floor read
+// from now on may be below it.
+func (s *Store) saw(out runtime.Object, err error) {
+	if err != nil || out == nil {
+		return
+	}
+	if revision, err := s.router.versioner.ObjectResourceVersion(out); err == nil {
+		s.backend.floors.Saw(revision)
+	}
+}
+
+// Versioner is that of the inner storage.
+func (s *Store) Versioner() storage.Versioner { return s.inner.Versioner() }
+
+// Stats goes to the inner storage.
+func (s *Store) Stats(ctx context.Context) (storage.Stats, error) { return s.inner.Stats(ctx) }
+
+// ReadinessCheck goes to the inner storage.
+func (s *Store) ReadinessCheck() error { return s.inner.ReadinessCheck() }
+
+// RequestWatchProgress goes to the inner storage.
+func (s *Store) RequestWatchProgress(ctx context.Context) error {
+	return s.inner.RequestWatchProgress(ctx)
+}
+
+// GetCurrentResourceVersion goes to the inner storage.
+func (s *Store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
+	return s.inner.GetCurrentResourceVersion(ctx)
+}
+
+// EnableResourceSizeEstimation goes to the inner storage.
+func (s *Store) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
+	return s.inner.EnableResourceSizeEstimation(keys)
+}
+
+// CompactRevision goes to the inner storage.
+func (s *Store) CompactRevision() int64 { return s.inner.CompactRevision() }

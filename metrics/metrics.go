@@ -1,0 +1,103 @@
+// Package metrics holds the Prometheus collectors of rvfloor. They belong to an
+// instance and to the registerer that it was given; nothing is global.
+package metrics
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Outcomes are the values of the label outcome of a read.
+const (
+	OK       = "ok"
+	Canceled = "canceled" // the caller went away: no failure
+	NotFresh = "not_fresh"
+	NoFloor  = "no_floor"
+	NotReady = "not_ready"
+	TooLarge = "too_large"
+	Rewound  = "rewound"
+	Busy     = "busy"
+	Stale    = "stale" // answered unverified, by policy
+	Error    = "error" // of the inner storage
+)
+
+// Metrics are the collectors. The zero value is not usable; New with a nil
+// registerer gives collectors that nobody collects.
+type Metrics struct {
+	FloorReads        *prometheus.CounterVec   // backend, outcome
+	FloorReadDuration *prometheus.HistogramVec // backend
+	FloorReadCallers  *prometheus.HistogramVec // backend
+	Kicks             *prometheus.CounterVec   // group, resource, outcome
+	Waiters           *prometheus.GaugeVec     // group, resource
+	Reads             *prometheus.CounterVec   // group, resource, verb, route, outcome
+	WaitDuration      *prometheus.HistogramVec // group, resource, verb
+	Lag               *prometheus.GaugeVec     // group, resource
+	LastFresh         *prometheus.GaugeVec     // group, resource
+	DirectLists       *prometheus.CounterVec   // group, resource, outcome
+	StreamReopens     *prometheus.CounterVec   // group, resource, reason
+	BookmarksDropped  *prometheus.CounterVec   // group, resource
+	Rewinds           *prometheus.CounterVec   // backend, evidence
+	Breaches          *prometheus.CounterVec   // group, resource
+}
+
+// waitBuckets span a fast progress round trip and the default longest wait.
+var waitBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
+
+// New registers the collectors with registerer, which may be nil. Collectors that
+// another Metrics registered there before are shared with it.
+func New(registerer prometheus.Registerer) (*Metrics, error) {
+	r := registrar{registerer: registerer}
+	m := &Metrics{
+		FloorReads:        r.counter("floor_reads_total", "Linearizable revision reads sent to the backend.", "backend", "outcome"),
+		FloorReadDuration: r.histogram("floor_read_duration_seconds", "Duration of revision reads.", waitBuckets, "backend"),
+		FloorReadCallers:  r.histogram("floor_read_callers", "Callers that shared one revision read.", prometheus.ExponentialBuckets(1, 4, 8), "backend"),
+		Kicks:             r.counter("kicks_total", "Progress requests sent on the watch of a cache.", "group", "resource", "outcome"),
+		Waiters:           r.gauge("waiters", "Reads that wait for a cache to become fresh.", "group", "resource"),
+		Reads:             r.counter("reads_total", "Reads by what was done before they could be answered.", "group", "resource", "verb", "route", "outcome"),
+		WaitDuration:      r.histogram("wait_duration_seconds", "Time from the arrival of a read until the cache was known to be fresh.", waitBuckets, "group", "resource", "verb"),
+		Lag:               r.gauge("lag_revisions", "Revisions that the cache was behind the floor when it was last looked at.", "group", "resource"),
+		LastFresh:         r.gauge("last_fresh_timestamp_seconds", "Unix time at which the cache was last known to be fresh.", "group", "resource"),
+		DirectLists:       r.counter("direct_lists_total", "Quorum lists of the raw storage for reads that could not be verified.", "group", "resource", "outcome"),
+		StreamReopens:     r.counter("stream_reopens_total", "Watches of a cache that were opened anew.", "group", "resource", "reason"),
+		BookmarksDropped:  r.counter("bookmarks_dropped_total", "Bookmarks below what the cache already had.", "group", "resource"),
+		Rewinds:           r.counter("rewinds_total", "Times the backend's history was found to have gone back.", "backend", "evidence"),
+		Breaches:          r.counter("breaches_total", "Answers or watches found to break the promise. Alert on any.", "group", "resource"),
+	}
+	return m, r.err
+}
+
+// registrar registers collectors, or finds those that are there already.
+type registrar struct {
+	registerer prometheus.Registerer
+	err        error
+}
+
+func (r *registrar) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return register(r, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "rvfloor", Name: name, Help: help}, labels))
+}
+
+func (r *registrar) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rvfloor", Name: name, Help: help}, labels))
+}
+
+func (r *registrar) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return register(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "rvfloor", Name: name, Help: help, Buckets: buckets}, labels))
+}
+
+func register[C prometheus.Collector](r *registrar, collector C) C {
+	if r.registerer == nil || r.err != nil {
+		return collector
+	}
+	err := r.registerer.Register(collector)
+	if err == nil {
+		return collector
+	}
+	if there, ok := err.(prometheus.AlreadyRegisteredError); ok {
+		if same, ok := there.ExistingCollector.(C); ok {
+			return same
+		}
+	}
+	r.err = fmt.Errorf("metrics: Registerer refuses a collector of rvfloor; give it a registerer on which nothing else takes these names: %w", err)
+	return collector
+}

@@ -1,0 +1,269 @@
+package progress
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+const (
+	// maxBackoff caps the time between two kicks of one stream, and is also how
+	// long the budget may hold a kick back: upstream's cacher asks each 100 ms, so
+	// nobody waits longer for a kick than there.
+	maxBackoff = 100 * time.Millisecond
+	// minBackoff keeps a stream whose replies come in microseconds from asking
+	// again while its first answer is still on the way through a busy process.
+	minBackoff = 2 * time.Millisecond
+	// firstRoundTrip is assumed until a round trip was measured.
+	firstRoundTrip = 5 * time.Millisecond
+	// kickTimeout bounds one call of StreamConfig.Kick, which blocks while the
+	// stream of the watch reconnects.
+	kickTimeout = time.Second
+
+	// A healthy follower answered three times in a row without moving in 8 % of
+	// the reads under load, and moved within 260 ms. Both bounds together make
+	// such a reader patient and still find a standing stream within a second.
+	stuckReplies    = 3
+	stuckTime       = 500 * time.Millisecond
+	stuckRoundTrips = 20
+)
+
+var errKickTimeout = errors.New("progress: the watch took no progress request in time")
+
+// kickState is when a Stream asks. It is guarded by Stream.mu.
+//
+// A kick is outstanding until it is answered or its backoff ends, and covers the
+// revisions that were waited for when it was sent: a synced watch answers it at
+// or above them. So a waiter kicks only when the lowest revision waited for is
+// not covered yet, and one floor kicks a stream once.
+type kickState struct {
+	queued      bool   // waits for the budget
+	calling     bool   // StreamConfig.Kick has not returned
+	outstanding bool   // sent, not answered, backoff not over
+	ahead       bool   // sent or queued before its target was known
+	covered     uint64 // while outstanding
+	sends       uint64
+	attempt     int
+	sentAt      time.Time
+	roundTrip   time.Duration // moving average; 0: not measured
+	timer       *time.Timer
+	timerRun    uint64 // which timer counts: a stopped one may have fired already
+	calls       sync.WaitGroup
+
+	lastReply    uint64
+	unmoved      int // replies at lastReply that were below what is waited for
+	unmovedSince time.Time
+}
+
+// Replied tells that the backend reported progress up to revision on this
+// stream's watch, whether or not the cache has applied it yet.
+func (s *Stream) Replied(revision uint64) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	k := &s.kick
+	if k.outstanding && (k.ahead || len(s.groups) > 0 && revision >= s.groups[0].revision) {
+		// This is the answer. It covers what it reached, not what it was meant to.
+		k.covered, k.ahead = min(k.covered, revision), false
+	}
+	target, stuck := s.stuckLocked(revision)
+	s.kickLocked()
+	s.mu.Unlock()
+	if stuck && s.cfg.Stuck != nil {
+		s.cfg.Stuck(target)
+	}
+}
+
+// Rebound tells that the cache's watch was opened anew. Kicks sent to the one
+// before will not be answered, so whoever waits kicks at once.
+func (s *Stream) Rebound() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kick.settleLocked()
+	s.kick.attempt, s.kick.unmoved = 0, 0
+	s.kickLocked()
+}
+
+// Hint asks for progress on behalf of somebody who does not wait on this Stream,
+// unless a kick is under way already.
+func (s *Stream) Hint() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.aheadLocked()
+}
+
+// kickLocked asks for progress if somebody waits for a revision that no kick
+// covers.
+func (s *Stream) kickLocked() {
+	k := &s.kick
+	if s.closed || len(s.groups) == 0 || k.queued ||
+		k.outstanding && s.groups[0].revision <= k.covered {
+		return
+	}
+	k.ahead = false
+	s.requestLocked(s.oldestLocked())
+}
+
+// aheadLocked asks for progress before a target is known.
+func (s *Stream) aheadLocked() bool {
+	k := &s.kick
+	if s.closed || k.queued || k.outstanding || k.calling {
+		return false
+	}
+	k.ahead = true
+	s.requestLocked(time.Now())
+	return true
+}
+
+func (s *Stream) requestLocked(since time.Time) {
+	s.kick.queued = true
+	if s.coordinator.admit(s, since) {
+		s.sendLocked()
+	}
+}
+
+// admitted is called by the Coordinator for a stream that had to queue.
+func (s *Stream) admitted() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kick.queued {
+		s.sendLocked()
+	}
+}
+
+func (s *Stream) sendLocked() {
+	k := &s.kick
+	k.queued = false
+	if s.closed || len(s.groups) == 0 && !k.ahead {
+		s.coordinator.refund() // who waited has gone
+		return
+	}
+	k.outstanding, k.covered, k.sentAt = true, math.MaxUint64, time.Now()
+	if !k.ahead {
+		k.covered = 0
+		for _, g := range s.groups {
+			k.covered = max(k.covered, g.revision)
+		}
+	}
+	k.timerRun++
+	run := k.timerRun
+	k.timer = time.AfterFunc(k.backoff(), func() { s.unanswered(run) })
+	if k.calling {
+		return // the call before still blocks; the backoff tries again
+	}
+	k.sends++
+	k.calling = true
+	k.calls.Go(s.call)
+}
+
+func (s *Stream) call() {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), kickTimeout, errKickTimeout)
+	defer cancel()
+	err := s.cfg.Kick(ctx)
+	s.mu.Lock()
+	s.kick.calling = false
+	s.mu.Unlock()
+	if s.cfg.Kicked != nil {
+		s.cfg.Kicked(err)
+	}
+}
+
+// unanswered is the end of a kick's backoff.
+func (s *Stream) unanswered(run uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if run != s.kick.timerRun || !s.kick.outstanding {
+		return
+	}
+	s.kick.settleLocked()
+	s.kick.attempt++
+	if len(s.groups) == 0 {
+		s.kick.attempt = 0
+	}
+	s.kickLocked()
+}
+
+// appliedLocked settles the kick that brought the cache here, and kicks for who
+// still waits.
+func (s *Stream) appliedLocked(now uint64) {
+	k := &s.kick
+	if k.outstanding && now >= k.covered {
+		sample := time.Since(k.sentAt)
+		if k.roundTrip == 0 {
+			k.roundTrip = sample
+		}
+		k.roundTrip += (sample - k.roundTrip) / 8
+		k.settleLocked()
+		k.attempt = 0
+	}
+	if len(s.groups) == 0 {
+		k.idleLocked()
+		return
+	}
+	s.kickLocked()
+}
+
+// stuckLocked counts replies that do not move while somebody waits for more.
+// Kicks without any reply are no sign: etcd is silent until a watch is synced.
+func (s *Stream) stuckLocked(reply uint64) (target uint64, stuck bool) {
+	k := &s.kick
+	if len(s.groups) == 0 || reply >= s.groups[0].revision {
+		k.unmoved = 0
+		return 0, false
+	}
+	if k.unmoved == 0 || reply > k.lastReply {
+		k.lastReply, k.unmoved, k.unmovedSince = reply, 0, time.Now()
+	}
+	k.unmoved++
+	if k.unmoved < stuckReplies || time.Since(k.unmovedSince) < max(stuckTime, stuckRoundTrips*k.roundTrip) {
+		return 0, false
+	}
+	k.unmoved = 0
+	return s.groups[0].revision, true
+}
+
+// settleLocked ends the outstanding kick.
+func (k *kickState) settleLocked() {
+	k.outstanding, k.ahead, k.covered = false, false, 0
+	if k.timer != nil {
+		k.timer.Stop()
+		k.timer = nil
+	}
+}
+
+// idleLocked ends what was asked for waiters that are gone. A kick sent ahead
+// stays: its caller is still reading its floor.
+func (k *kickState) idleLocked() {
+	k.attempt, k.unmoved = 0, 0
+	if !k.ahead {
+		k.settleLocked()
+	}
+}
+
+func (k *kickState) stopLocked() {
+	k.settleLocked()
+	k.queued = false
+}
+
+// backoff is how long the kick sent now may go unanswered: about two round trips
+// at first, doubling, a little less at random so that streams spread.
+func (k *kickState) backoff() time.Duration {
+	rtt := k.roundTrip
+	if rtt == 0 {
+		rtt = firstRoundTrip
+	}
+	d := max(2*rtt, minBackoff)
+	for range k.attempt {
+		if d >= maxBackoff {
+			break
+		}
+		d *= 2
+	}
+	d = min(d, maxBackoff)
+	return d - time.Duration(rand.Int64N(int64(d)/5))
+}

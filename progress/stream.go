@@ -1,0 +1,214 @@
+package progress
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rvfloor/rvfloor/internal/revision"
+)
+
+// ErrClosed is returned to whoever waits on a Stream that is closed.
+var ErrClosed = errors.New("progress: stream is closed")
+
+// StreamConfig says how the watch of one cache is asked for progress.
+type StreamConfig struct {
+	// Kick asks the backend to report the progress of this cache's watch. It is
+	// never called on a waiter's goroutine, never twice at once, and has a
+	// deadline of its own. Required.
+	Kick func(context.Context) error
+	// Stuck, if set, is called when the backend answers kicks with a revision
+	// below one that is waited for and that does not move. The target is the
+	// lowest revision waited for.
+	Stuck func(target uint64)
+	// Kicked, if set, is told the outcome of every kick.
+	Kicked func(err error)
+}
+
+// Stream tracks what one cache has applied and who waits for more.
+type Stream struct {
+	cfg         StreamConfig
+	coordinator *Coordinator
+	applied     revision.Ratchet
+	pays        ahead
+	done        chan struct{}
+
+	mu     sync.Mutex
+	closed bool
+	groups groupHeap
+	byRev  map[uint64]*group
+	kick   kickState
+}
+
+// group is all waiters for one revision. They share a channel, so that a waiter
+// costs no allocation of its own and a wake-up costs one close.
+type group struct {
+	revision uint64
+	waiters  int
+	since    time.Time // arrival of the first waiter
+	index    int       // in the heap; -1 once woken or abandoned
+	done     chan struct{}
+}
+
+// Wait blocks until the cache has applied revision, and returns nil; or until
+// ctx ends, and returns its cause; or until the Stream is closed, and returns
+// ErrClosed. The first waiter kicks at once.
+func (s *Stream) Wait(ctx context.Context, revision uint64) error {
+	if s.applied.Load() >= revision {
+		return nil
+	}
+	g, err := s.join(revision)
+	if g == nil {
+		return err
+	}
+	select {
+	case <-g.done:
+		return nil
+	case <-s.done:
+		return ErrClosed
+	case <-ctx.Done():
+	}
+	if s.leave(g) {
+		return context.Cause(ctx)
+	}
+	return nil // it became fresh in the same moment
+}
+
+// Applied tells that the cache has applied every event at or below revision, and
+// wakes who waited for it. A lower revision than an earlier one is ignored.
+func (s *Stream) Applied(revision uint64) {
+	if !s.applied.Raise(revision) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// The ratchet is raised before the lock is taken, and join looks at it under
+	// the lock: so a waiter either sees the new revision or is woken here.
+	now := s.applied.Load()
+	for len(s.groups) > 0 && s.groups[0].revision <= now {
+		g := heap.Pop(&s.groups).(*group)
+		delete(s.byRev, g.revision)
+		close(g.done)
+	}
+	s.appliedLocked(now)
+}
+
+// Revision is what the cache has applied; 0 when nothing is known.
+func (s *Stream) Revision() uint64 { return s.applied.Load() }
+
+// Lowest is the lowest revision that is waited for now; false when none is.
+func (s *Stream) Lowest() (uint64, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.groups) == 0 {
+		return 0, false
+	}
+	return s.groups[0].revision, true
+}
+
+// Waiters is the number of callers that wait now.
+func (s *Stream) Waiters() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, g := range s.groups {
+		n += g.waiters
+	}
+	return n
+}
+
+// Close wakes all waiters with ErrClosed and returns when no kick is in flight.
+func (s *Stream) Close() {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.done)
+		s.groups, s.byRev = nil, nil
+		s.kick.stopLocked()
+	}
+	s.mu.Unlock()
+	s.coordinator.forget(s)
+	s.kick.calls.Wait()
+}
+
+// join adds the caller to the group of its revision. A nil group means that
+// there is nothing to wait for, or an error.
+func (s *Stream) join(revision uint64) (*group, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	if s.applied.Load() >= revision {
+		return nil, nil
+	}
+	g := s.byRev[revision]
+	if g == nil {
+		g = &group{revision: revision, since: time.Now(), done: make(chan struct{})}
+		s.byRev[revision] = g
+		heap.Push(&s.groups, g)
+	}
+	g.waiters++
+	s.kickLocked()
+	return g, nil
+}
+
+// leave takes a caller out of its group, and the group with the last of them. It
+// is false when the group was woken first.
+func (s *Stream) leave(g *group) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return true
+	}
+	if g.index < 0 {
+		return false
+	}
+	g.waiters--
+	if g.waiters == 0 {
+		heap.Remove(&s.groups, g.index)
+		delete(s.byRev, g.revision)
+		if len(s.groups) == 0 {
+			s.kick.idleLocked()
+		}
+	}
+	return true
+}
+
+// oldestLocked is the arrival of the oldest waiter.
+func (s *Stream) oldestLocked() time.Time {
+	var oldest time.Time
+	for _, g := range s.groups {
+		if oldest.IsZero() || g.since.Before(oldest) {
+			oldest = g.since
+		}
+	}
+	return oldest
+}
+
+// groupHeap orders groups by revision, lowest first.
+type groupHeap []*group
+
+func (h groupHeap) Len() int           { return len(h) }
+func (h groupHeap) Less(i, j int) bool { return h[i].revision < h[j].revision }
+func (h groupHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *groupHeap) Push(x any) {
+	g := x.(*group)
+	g.index = len(*h)
+	*h = append(*h, g)
+}
+
+func (h *groupHeap) Pop() any {
+	old := *h
+	g := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	g.index = -1
+	return g
+}
