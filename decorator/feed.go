@@ -192,7 +192,7 @@ func (f *Feed) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
 // cache: its revision is whole, whatever a watch had delivered of it before.
 func (f *Feed) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	err := f.raw.GetList(ctx, key, opts, list)
-	if err != nil || !f.fills(key, opts) {
+	if err != nil || !f.isFill(key, opts) {
 		return err
 	}
 	if accessor, err := meta.ListAccessor(list); err == nil {
@@ -205,8 +205,8 @@ func (f *Feed) GetList(ctx context.Context, key string, opts storage.ListOptions
 	return nil
 }
 
-// fills is whole for a list, which may come in pages.
-func (f *Feed) fills(key string, opts storage.ListOptions) bool {
+// isFill is whole for a list, which may come in pages.
+func (f *Feed) isFill(key string, opts storage.ListOptions) bool {
 	opts.Predicate.Limit, opts.Predicate.Continue = 0, ""
 	return f.whole(key, opts)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/klog/v2"
 
+	"github.com/rvfloor/rvfloor/freshness"
 	"github.com/rvfloor/rvfloor/metrics"
 )
 
@@ -176,4 +177,21 @@ func (o *observer) breach(message string, keysAndValues ...any) {
 func (o *observer) overtaken(revision, whole uint64) {
 	o.overtakens.Inc()
 	o.breach("the watch reported progress before the events below it; the cache fills anew", "event", revision, "progress", whole)
+}
+
+// floorHooks tell metrics and the log about the revision reads of a backend.
+func (b *Backend) floorHooks() freshness.Hooks {
+	name := b.cfg.Name
+	duration, callers := b.metrics.FloorReadDuration.WithLabelValues(name), b.metrics.FloorReadCallers.WithLabelValues(name)
+	return freshness.Hooks{
+		Read: func(info freshness.ReadInfo) {
+			b.metrics.FloorReads.WithLabelValues(name, string(info.Outcome)).Inc()
+			duration.Observe(info.Duration.Seconds())
+			callers.Observe(float64(info.Callers))
+		},
+		Rewound: func(err *RewoundError) {
+			b.metrics.Rewinds.WithLabelValues(name, err.Evidence).Inc()
+			klog.ErrorS(err, "The backend was rewound; its caches are not read any more", "backend", name)
+		},
+	}
 }

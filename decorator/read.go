@@ -200,8 +200,8 @@ func (s *Store) waitReady(ctx context.Context) error {
 // is the call's error, from which client-go's reflector backs off; what comes
 // after the options were parsed is one ERROR event.
 func watchFailure(err error) (watch.Interface, error) {
-	status, ok := errors.AsType[apierrors.APIStatus](err)
-	if !ok || apierrors.IsTooManyRequests(err) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) {
 		return nil, err
 	}
 	w := watch.NewFakeWithChanSize(1, false)

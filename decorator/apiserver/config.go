@@ -1,0 +1,98 @@
+package apiserver
+
+import (
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/rvfloor/rvfloor/decorator"
+)
+
+// defaultEtcdClients is one connection for big lists and one that is then free for others. A connection carries any number
+// of calls at once; what a second one adds is a TCP stream that does not wait behind the first's.
+const defaultEtcdClients = 2
+
+// Config says how the reads of an API server are verified. The zero value verifies every read of the newest data, and fails
+// those that cannot be verified in time. Fields without a comment are those of decorator.Config.
+type Config struct {
+	ZeroVersion  decorator.ZeroVersion
+	MaxStaleness time.Duration
+	OnUnverified decorator.OnUnverified
+	Strategy     decorator.Strategy
+	MaxWait      time.Duration
+	ReadyWait    time.Duration
+	CachedGets   bool
+	Shadow       bool
+
+	// Registerer takes the metrics of all backends, told apart by the label "backend"; nil means the registry that API
+	// servers serve at /metrics (legacyregistry).
+	Registerer prometheus.Registerer
+	// TracerProvider takes the spans of verified reads; nil means that of the transport (which comes from the API server's
+	// tracing configuration).
+	TracerProvider trace.TracerProvider
+	// SentinelKey is the etcd key that floors are read at and that witnesses of the history are written to. nil means
+	// "rvfloor/sentinel" under the etcd prefix, such as /registry/rvfloor/sentinel; where resources with several prefixes
+	// share a transport, under the prefix of the first. Empty means that nothing is ever written, and a restore is seen by
+	// revisions alone. All API servers of a cluster should name the same key.
+	SentinelKey *string
+	// EtcdClients is how many etcd clients, a connection each, the resources of one transport share for all but floors and
+	// the watches of caches, which have a client of their own. 0 means 2. (Upstream has one for each resource:
+	// kubernetes#111622.)
+	EtcdClients int
+}
+
+// policy is the part that every backend shares.
+func (c Config) policy() decorator.Config {
+	return decorator.Config{
+		ZeroVersion:    c.ZeroVersion,
+		MaxStaleness:   c.MaxStaleness,
+		OnUnverified:   c.OnUnverified,
+		Strategy:       c.Strategy,
+		MaxWait:        c.MaxWait,
+		ReadyWait:      c.ReadyWait,
+		CachedGets:     c.CachedGets,
+		Shadow:         c.Shadow,
+		Registerer:     c.Registerer,
+		TracerProvider: c.TracerProvider,
+	}
+}
+
+func (c Config) validate() error {
+	if err := c.policy().Validate(); err != nil {
+		return fmt.Errorf("apiserver: %w", err)
+	}
+	if c.EtcdClients < 0 {
+		return fmt.Errorf("apiserver: Config.EtcdClients is %d; use a positive number, or 0 for %d", c.EtcdClients, defaultEtcdClients)
+	}
+	if c.SentinelKey != nil && *c.SentinelKey != "" && (*c.SentinelKey)[0] != '/' {
+		return fmt.Errorf("apiserver: Config.SentinelKey is %q; use a key that starts with /, an empty one for no sentinel, or nil for the default", *c.SentinelKey)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Registerer == nil {
+		c.Registerer = legacyregistry.Registerer()
+	}
+	if c.EtcdClients == 0 {
+		c.EtcdClients = defaultEtcdClients
+	}
+	return c
+}
+
+// sentinelKey is the key under an etcd prefix; write is false where nothing may be written to it.
+func (c Config) sentinelKey(prefix string) (key string, write bool) {
+	key = path.Join("/", prefix, "rvfloor/sentinel")
+	switch {
+	case c.SentinelKey == nil:
+		return key, true
+	case *c.SentinelKey == "":
+		return key, false
+	default:
+		return *c.SentinelKey, true
+	}
+}

@@ -1,0 +1,75 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/freshness"
+)
+
+// transport is what the resources of one etcd cluster, reached one way, share.
+type transport struct {
+	id        transportID
+	name      string
+	resources int // guarded by Backends.mu
+	// open connects, once: who comes while somebody does waits for the outcome. What is below is set when it answers nil.
+	open func() error
+
+	clients   *pool
+	compactor *compactor
+	backend   *decorator.Backend
+	sentinel  string // its key; empty: none is written
+}
+
+func newTransport(ctx context.Context, id transportID, name string, cfg Config, c *storagebackend.ConfigForResource, extra ...grpc.DialOption) *transport {
+	t := &transport{id: id, name: name}
+	t.open = sync.OnceValue(func() error { return t.connect(ctx, cfg, c, extra...) })
+	return t
+}
+
+func (t *transport) connect(ctx context.Context, cfg Config, c *storagebackend.ConfigForResource, extra ...grpc.DialOption) error {
+	clients, err := newPool(ctx, c.Transport, cfg.EtcdClients, extra...)
+	if err != nil {
+		return err
+	}
+	policy := cfg.policy()
+	policy.Name = t.name
+	if policy.TracerProvider == nil {
+		policy.TracerProvider = c.Transport.TracerProvider
+	}
+	key, write := cfg.sentinelKey(c.Prefix)
+	if write {
+		t.sentinel = key
+		policy.Source = freshness.NewSentinel(clients.floor, key)
+	} else {
+		policy.Source = revisionAt(clients.floor, key)
+	}
+	backend, err := decorator.NewBackend(policy)
+	if err != nil {
+		return errors.Join(err, clients.close())
+	}
+	t.clients, t.compactor, t.backend = clients, newCompactor(clients.shared[0]), backend
+	return nil
+}
+
+// close ends what connect made. No resource uses it any more, and it was opened.
+func (t *transport) close() error {
+	return errors.Join(t.backend.Close(), t.clients.close())
+}
+
+// revisionAt reads floors by a linearizable Get of a key that need not exist, and writes nothing.
+func revisionAt(client *clientv3.Client, key string) freshness.SourceFunc {
+	return func(ctx context.Context) (uint64, error) {
+		resp, err := client.Get(ctx, key)
+		if err != nil {
+			return 0, err
+		}
+		return uint64(resp.Header.Revision), nil
+	}
+}
