@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -10,14 +9,10 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	genericserver "k8s.io/apiserver/pkg/server"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/util/compatibility"
 
 	"github.com/rvfloor/rvfloor/examples/apiserver/demo"
 )
-
-// etcdPrefix comes before every key of this server in etcd.
-const etcdPrefix = "/demo.rvfloor.dev"
 
 // watchGrace is how long Stop waits for open watches to end after it told them
 // to. Without it an open watch would hold up the shutdown for the whole request
@@ -51,17 +46,4 @@ func newConfig(listener net.Listener) (*genericserver.Config, error) {
 	cfg.Authentication.Authenticator = anonymous.NewAuthenticator(nil)
 	cfg.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	return cfg, nil
-}
-
-// applyEtcd sets the storage of cfg to the etcd at endpoints, as any API server
-// does.
-func applyEtcd(cfg *genericserver.Config, endpoints []string) error {
-	codec := demo.Codecs.LegacyCodec(demo.GroupVersion)
-	etcd := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig(etcdPrefix, codec))
-	etcd.StorageConfig.EncodeVersioner = demo.GroupVersion
-	etcd.StorageConfig.Transport.ServerList = endpoints
-	if errs := etcd.Validate(); len(errs) > 0 {
-		return errors.Join(errs...)
-	}
-	return etcd.ApplyTo(cfg)
 }

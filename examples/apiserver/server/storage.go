@@ -1,13 +1,43 @@
 package server
 
 import (
+	"errors"
+
 	genericserver "k8s.io/apiserver/pkg/server"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	rvapiserver "github.com/rvfloor/rvfloor/decorator/apiserver"
+	"github.com/rvfloor/rvfloor/examples/apiserver/demo"
 )
 
-// applyStorage sets the storage of cfg.
+// etcdPrefix comes before every key of this server in etcd.
+const etcdPrefix = "/demo.rvfloor.dev"
+
+// applyStorage sets the storage of cfg to the etcd at endpoints, and puts
+// rvfloor in front of its watch caches. What it returns is to be called when the
+// server has stopped.
 func applyStorage(cfg *genericserver.Config, endpoints []string, stock bool) (closeStorage func() error, err error) {
-	if err := applyEtcd(cfg, endpoints); err != nil {
+	// What any API server does.
+	config := storagebackend.NewDefaultConfig(etcdPrefix, demo.Codecs.LegacyCodec(demo.GroupVersion))
+	config.EncodeVersioner = demo.GroupVersion
+	config.Transport.ServerList = endpoints
+	etcd := genericoptions.NewEtcdOptions(config)
+	if errs := etcd.Validate(); len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	if err := etcd.ApplyTo(cfg); err != nil {
 		return nil, err
 	}
-	return func() error { return nil }, nil
+	if stock {
+		return func() error { return nil }, nil
+	}
+
+	// What rvfloor needs.
+	backends, err := rvapiserver.New(rvapiserver.Config{})
+	if err != nil {
+		return nil, err
+	}
+	cfg.RESTOptionsGetter = backends.RESTOptionsGetter(cfg.RESTOptionsGetter)
+	return backends.Close, nil
 }

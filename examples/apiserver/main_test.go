@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience decides only how long a broken test hangs.
+const patience = 2 * time.Minute
+
+// TestProcess builds the program and uses it as a person would: reads the URL it
+// prints, creates, lists and watches over HTTPS without checking the
+// certificate, and stops it by a signal while the watch is open.
+func TestProcess(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no process can send SIGINT to another one there")
+	}
+	binary := filepath.Join(t.TempDir(), "apiserver")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	for name, tc := range map[string]struct {
+		args   []string
+		signal os.Signal
+		says   string
+	}{
+		"ours":  {nil, os.Interrupt, "verified by rvfloor"},
+		"stock": {[]string{"--stock"}, syscall.SIGTERM, "upstream's own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			temp := t.TempDir()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, binary, tc.args...)
+			cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			stdout, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(stdout)
+			var printed []string
+			for lines.Scan() && lines.Text() != "Ctrl-C stops it." {
+				printed = append(printed, lines.Text())
+			}
+			if len(printed) == 0 {
+				t.Fatalf("it printed nothing; %v: %s", cmd.Wait(), &stderr)
+			}
+			if !strings.Contains(strings.Join(printed, "\n"), tc.says) {
+				t.Errorf("it does not say %q: %q", tc.says, printed)
+			}
+			url, ok := strings.CutPrefix(printed[0], "Serving on ")
+			if !ok {
+				t.Fatalf("the first line is %q", printed[0])
+			}
+			watch := use(t, ctx, url)
+
+			if err := cmd.Process.Signal(tc.signal); err != nil {
+				t.Fatal(err)
+			}
+			if err := watch.Decode(new(any)); err == nil {
+				t.Error("the watch went on after the signal")
+			}
+			for lines.Scan() { // to the end, else Wait would cut it off
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("it ended with %v", err)
+			}
+			if stderr.Len() > 0 {
+				t.Errorf("on standard error: %s", &stderr)
+			}
+			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+				t.Errorf("it left %v behind, %v", left, err)
+			}
+		})
+	}
+}
+
+// use creates a widget, lists it, and returns a watch that has given it.
+func use(t *testing.T, ctx context.Context, url string) *json.Decoder {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // curl -k
+	t.Cleanup(transport.CloseIdleConnections)
+	client := &http.Client{Transport: transport}
+	send := func(method, query, body string, code int) *json.Decoder {
+		t.Helper()
+		req, err := http.NewRequestWithContext(ctx, method, url+"/apis/demo.rvfloor.dev/v1/namespaces/default/widgets"+query, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { res.Body.Close() })
+		if res.StatusCode != code {
+			t.Fatalf("%s %s: %s", method, query, res.Status)
+		}
+		return json.NewDecoder(res.Body)
+	}
+	type object struct {
+		Metadata struct{ Name string }
+		Spec     struct{ Color string }
+	}
+	var made object
+	if err := send("POST", "", `{"apiVersion":"demo.rvfloor.dev/v1","kind":"Widget","metadata":{"generateName":"w-"},"spec":{"color":"red"}}`, 201).Decode(&made); err != nil {
+		t.Fatal(err)
+	}
+	var list struct{ Items []object }
+	if err := send("GET", "", "", 200).Decode(&list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 || list.Items[0] != made || made.Spec.Color != "red" || made.Metadata.Name == "" {
+		t.Fatalf("created %+v, listed %+v", made, list.Items)
+	}
+	watch := send("GET", "?watch=true", "", 200)
+	var event struct {
+		Type   string
+		Object object
+	}
+	if err := watch.Decode(&event); err != nil {
+		t.Fatal(err)
+	}
+	if event.Type != "ADDED" || event.Object != made {
+		t.Fatalf("watched %+v, want %+v added", event, made)
+	}
+	return watch
+}
+
+// TestCommandLine wants bad input to end with code 2 and one line that names
+// the flag and the fix, and help to end with 0.
+func TestCommandLine(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		says []string
+	}{
+		"help":             {[]string{"--help"}, 0, []string{"--data-dir", "--etcd-servers", "--stock", "--port", "-v, --v"}},
+		"an argument":      {[]string{"start"}, 2, []string{`"start"`, "--help"}},
+		"an unknown flag":  {[]string{"--prot", "1"}, 2, []string{"--prot"}},
+		"port of letters":  {[]string{"--port", "https"}, 2, []string{"--port", `"https"`}},
+		"port too high":    {[]string{"--port", "70000"}, 2, []string{"--port 70000", "use 1 to 65535"}},
+		"bad verbosity":    {[]string{"--v", "-1"}, 2, []string{"--v -1", "use 0"}},
+		"etcd not an URL":  {[]string{"--etcd-servers", "localhost:2379"}, 2, []string{"--etcd-servers", "http://127.0.0.1:2379"}},
+		"data and servers": {[]string{"--data-dir", "x", "--etcd-servers", "http://localhost:2379"}, 2, []string{"--data-dir", "one of the two"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			if code := run(t.Context(), tc.args, &stdout, &stderr); code != tc.code {
+				t.Errorf("code %d, want %d", code, tc.code)
+			}
+			for _, want := range tc.says {
+				if !strings.Contains(stderr.String(), want) {
+					t.Errorf("%q is not in %q", want, stderr.String())
+				}
+			}
+			if tc.code == 2 && strings.Count(stderr.String(), "\n") != 1 {
+				t.Errorf("more than a line: %q", stderr.String())
+			}
+			if stdout.Len() > 0 {
+				t.Errorf("standard output: %s", &stdout)
+			}
+		})
+	}
+}
