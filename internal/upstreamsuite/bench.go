@@ -1,0 +1,86 @@
+package upstreamsuite
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"k8s.io/apiserver/pkg/storage"
+	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+	"k8s.io/utils/clock"
+)
+
+// Size is how much the benchmarks store. Upstream's own sizes (150,000 pods and more) take minutes to fill in.
+type Size struct {
+	Namespaces, PodsPerNamespace, Nodes int
+}
+
+func (s Size) String() string {
+	return fmt.Sprintf("Namespaces=%d/Pods=%d/Nodes=%d", s.Namespaces, s.Namespaces*s.PodsPerNamespace, s.Nodes)
+}
+
+func (s Size) data() storagetesting.BenchmarkData {
+	return storagetesting.PrepareBenchmarkData(s.Namespaces, s.PodsPerNamespace, s.Nodes)
+}
+
+// Benchmark runs the benchmarks that upstream runs over its own cached store, each over a store of its own.
+func Benchmark(b *testing.B, size Size, newSetup SetupFunc) {
+	start := func(b *testing.B) Setup {
+		opts := defaultOptions()
+		indexed(&opts)
+		s := newSetup(b, opts)
+		s.check(b)
+		return s
+	}
+	b.Run("WriteThroughput/"+size.String(), func(b *testing.B) {
+		s := start(b)
+		tracker := storagetesting.NewWatchLatencyTracker(clock.RealClock{})
+		s.track(b, tracker)
+		storagetesting.RunBenchmarkWriteThroughput(b.Context(), b, s.Store, size.data(), true, tracker)
+	})
+	b.Run("List/"+size.String(), func(b *testing.B) {
+		s, data := start(b), size.data()
+		if err := storagetesting.PrecreateBenchmarkPods(b.Context(), s.Store, data); err != nil {
+			b.Fatal(err)
+		}
+		for _, useIndex := range []bool{true, false} {
+			b.Run(fmt.Sprintf("Indexed=%v", useIndex), func(b *testing.B) {
+				storagetesting.RunBenchmarkStoreList(b.Context(), b, s.Store, data, useIndex)
+			})
+		}
+	})
+	b.Run("Stats/"+size.String(), func(b *testing.B) {
+		s := start(b)
+		if err := storagetesting.PrecreateBenchmarkPods(b.Context(), s.Store, size.data()); err != nil {
+			b.Fatal(err)
+		}
+		storagetesting.RunBenchmarkStoreStats(b.Context(), b, s.Store)
+	})
+}
+
+// track feeds tracker with the events of a watch of its own, until the benchmark ends. Upstream hooks into the Cacher instead, so its
+// latencies lack the way from there to a watcher.
+func (s Setup) track(b *testing.B, tracker *storagetesting.WatchLatencyTracker) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	w, err := s.Store.Watch(ctx, ResourcePrefix, storage.ListOptions{ResourceVersion: "0", Recursive: true, Predicate: storage.Everything})
+	if err != nil {
+		cancel()
+		b.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for event := range w.ResultChan() {
+			tracker.HandleEvent(event.Object)
+		}
+		if ctx.Err() == nil {
+			b.Error("the watch for latencies ended early: the figures lack what came after")
+		}
+	}()
+	b.Cleanup(func() {
+		cancel()
+		w.Stop()
+		<-done
+	})
+}

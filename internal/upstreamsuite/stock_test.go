@@ -1,0 +1,24 @@
+package upstreamsuite
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	// The Cacher's wait for a revision leaves its timer running for the full 3 s, also when the revision comes earlier.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshLocked.func2"))
+}
+
+// TestStock is the control: what fails here is the suite's fault or upstream's.
+func TestStock(t *testing.T) { Run(t, stockSetup) }
+
+func BenchmarkStock(b *testing.B) {
+	Benchmark(b, Size{Namespaces: 10, PodsPerNamespace: 100, Nodes: 50}, stockSetup)
+}
+
+func stockSetup(t testing.TB, opts SetupOptions) Setup {
+	etcd := StartEtcd(t)
+	return Setup{Store: NewCache(t, NewRaw(t, etcd.NewClient(t), opts), opts), Etcd: etcd}
+}
