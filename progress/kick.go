@@ -42,6 +42,7 @@ var errKickTimeout = errors.New("progress: the watch took no progress request in
 type kickState struct {
 	queued      bool   // waits for the budget
 	calling     bool   // StreamConfig.Kick has not returned
+	again       bool   // to be called again when it has
 	outstanding bool   // sent, not answered, backoff not over
 	ahead       bool   // sent or queued before its target was known
 	covered     uint64 // while outstanding
@@ -70,6 +71,9 @@ func (s *Stream) Replied(revision uint64) {
 	if k.outstanding && (k.ahead || len(s.groups) > 0 && revision >= s.groups[0].revision) {
 		// This is the answer. It covers what it reached, not what it was meant to.
 		k.covered, k.ahead = min(k.covered, revision), false
+		if s.applied.Load() >= k.covered {
+			s.answeredLocked() // nothing new: no Applied will follow
+		}
 	}
 	target, stuck := s.stuckLocked(revision)
 	s.kickLocked()
@@ -154,23 +158,44 @@ func (s *Stream) sendLocked() {
 	run := k.timerRun
 	k.timer = time.AfterFunc(k.backoff(), func() { s.unanswered(run) })
 	if k.calling {
-		return // the call before still blocks; the backoff tries again
+		// The call before has not returned: it blocks, or its answer was faster.
+		if k.again {
+			s.coordinator.refund()
+		}
+		k.again = true
+		return
 	}
 	k.sends++
 	k.calling = true
-	k.calls.Go(s.call)
+	k.calls.Go(func() {
+		for again := true; again; {
+			again = s.call()
+		}
+	})
 }
 
-func (s *Stream) call() {
+// call is one call of StreamConfig.Kick. It tells whether another is to follow,
+// which saves who came during this one the wait for the end of a backoff.
+func (s *Stream) call() (again bool) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), kickTimeout, errKickTimeout)
 	defer cancel()
 	err := s.cfg.Kick(ctx)
 	s.mu.Lock()
-	s.kick.calling = false
+	k := &s.kick
+	again = k.again && k.outstanding
+	switch {
+	case again:
+		k.sends++
+		k.sentAt = time.Now()
+	case k.again:
+		s.coordinator.refund()
+	}
+	k.again, k.calling = false, again
 	s.mu.Unlock()
 	if s.cfg.Kicked != nil {
 		s.cfg.Kicked(err)
 	}
+	return again
 }
 
 // unanswered is the end of a kick's backoff.
@@ -193,19 +218,25 @@ func (s *Stream) unanswered(run uint64) {
 func (s *Stream) appliedLocked(now uint64) {
 	k := &s.kick
 	if k.outstanding && now >= k.covered {
-		sample := time.Since(k.sentAt)
-		if k.roundTrip == 0 {
-			k.roundTrip = sample
-		}
-		k.roundTrip += (sample - k.roundTrip) / 8
-		k.settleLocked()
-		k.attempt = 0
+		s.answeredLocked()
 	}
 	if len(s.groups) == 0 {
 		k.idleLocked()
 		return
 	}
 	s.kickLocked()
+}
+
+// answeredLocked settles a kick whose answer the cache has applied.
+func (s *Stream) answeredLocked() {
+	k := &s.kick
+	sample := time.Since(k.sentAt)
+	if k.roundTrip == 0 {
+		k.roundTrip = sample
+	}
+	k.roundTrip += (sample - k.roundTrip) / 8
+	k.settleLocked()
+	k.attempt = 0
 }
 
 // stuckLocked counts replies that do not move while somebody waits for more.
