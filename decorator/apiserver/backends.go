@@ -99,10 +99,7 @@ func (b *Backends) StorageDecorator() generic.StorageDecorator {
 
 // open connects the resource's transport, unless another resource has, and composes its storage.
 func (b *Backends) open(s spec) (*resource, error) {
-	if s.config == nil {
-		return nil, errors.New("apiserver: a resource has no storage config; set RESTOptions.StorageConfig")
-	}
-	if err := checkType(s.config); err != nil {
+	if err := s.validate(); err != nil {
 		return nil, err
 	}
 	r, err := b.enter(s.config)

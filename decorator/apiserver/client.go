@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"go.etcd.io/etcd/client/pkg/v3/transport"
+	etcdtransport "go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"google.golang.org/grpc"
@@ -67,7 +67,7 @@ func clientConfig(tc storagebackend.TransportConfig) (clientv3.Config, error) {
 	// No file at all means plain text: any TLS config, even an empty one, would make the client use TLS for endpoints
 	// without a scheme.
 	if tc.CertFile != "" || tc.KeyFile != "" || tc.TrustedCAFile != "" {
-		info := transport.TLSInfo{CertFile: tc.CertFile, KeyFile: tc.KeyFile, TrustedCAFile: tc.TrustedCAFile}
+		info := etcdtransport.TLSInfo{CertFile: tc.CertFile, KeyFile: tc.KeyFile, TrustedCAFile: tc.TrustedCAFile}
 		tlsConfig, err := info.ClientConfig()
 		if err != nil {
 			return clientv3.Config{}, fmt.Errorf("TLS files of the etcd transport: %w", err)

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -25,6 +26,17 @@ type spec struct {
 	attrs                storage.AttrFunc
 	triggers             storage.IndexerFuncs
 	indexers             *cache.Indexers
+}
+
+// validate names what an API server has to say. Whatever else is missing is refused by the layer that needs it.
+func (s spec) validate() error {
+	switch {
+	case s.config == nil:
+		return errors.New("apiserver: a resource has no storage config; set RESTOptions.StorageConfig")
+	case s.newFunc == nil || s.newListFunc == nil || s.keyFunc == nil:
+		return fmt.Errorf("apiserver: %s lacks a function for a new object, a new list or an object's key; pass all three to the StorageDecorator", s.config.GroupResource)
+	}
+	return checkType(s.config)
 }
 
 // resource is the composed storage of one resource.

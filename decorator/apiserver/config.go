@@ -10,10 +10,11 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/freshness"
 )
 
-// defaultEtcdClients is one connection for big lists and one that is then free for others. A connection carries any number
-// of calls at once; what a second one adds is a TCP stream that does not wait behind the first's.
+// defaultEtcdClients lets half of the resources go on while a big list of another fills a connection. A connection carries
+// any number of calls at once: what a second one adds is a TCP stream that does not wait behind the first's bytes.
 const defaultEtcdClients = 2
 
 // Config says how the reads of an API server are verified. The zero value verifies every read of the newest data, and fails
@@ -36,12 +37,12 @@ type Config struct {
 	TracerProvider trace.TracerProvider
 	// SentinelKey is the etcd key that floors are read at and that witnesses of the history are written to. nil means
 	// "rvfloor/sentinel" under the etcd prefix, such as /registry/rvfloor/sentinel; where resources with several prefixes
-	// share a transport, under the prefix of the first. Empty means that nothing is ever written, and a restore is seen by
-	// revisions alone. All API servers of a cluster should name the same key.
+	// share a transport, under the prefix of the first. Empty means that nothing is ever written, and a restore is noticed only
+	// by a revision below one that was seen, or by another cluster. All API servers of a cluster should name the same key.
 	SentinelKey *string
-	// EtcdClients is how many etcd clients, a connection each, the resources of one transport share for all but floors and
-	// the watches of caches, which have a client of their own. 0 means 2. (Upstream has one for each resource:
-	// kubernetes#111622.)
+	// EtcdClients is how many etcd clients the resources of one transport share for all but floors and the watches of
+	// caches, which have a client of their own. A client has a connection to each etcd member. 0 means 2. (Upstream has a
+	// client for each resource: kubernetes#111622.)
 	EtcdClients int
 }
 
@@ -86,7 +87,7 @@ func (c Config) withDefaults() Config {
 
 // sentinelKey is the key under an etcd prefix; write is false where nothing may be written to it.
 func (c Config) sentinelKey(prefix string) (key string, write bool) {
-	key = path.Join("/", prefix, "rvfloor/sentinel")
+	key = freshness.SentinelKey(path.Join("/", prefix))
 	switch {
 	case c.SentinelKey == nil:
 		return key, true

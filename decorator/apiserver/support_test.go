@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/client/v3/kubernetes"
 	"google.golang.org/grpc"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,9 +20,10 @@ import (
 	"k8s.io/apiserver/pkg/apis/example/install"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+
+	"github.com/rvfloor/rvfloor/internal/etcdlab"
 )
 
 const podPrefix = "/pods"
@@ -118,11 +118,11 @@ func goroutinesIn(t *testing.T, function string) int {
 }
 
 // startEtcd runs one member until the test ends, and answers a client of the test's own.
-func startEtcd(t *testing.T) *kubernetes.Client {
+func startEtcd(t *testing.T) *clientv3.Client {
 	t.Helper()
-	client := testserver.RunEtcd(t, nil)
-	t.Cleanup(func() { _ = client.Close() })
-	_, err := client.KV.Get(t.Context(), "ready") // it serves: no goroutine of its own is still to come
-	require.NoError(t, err)
+	client := etcdlab.Connect(t, etcdlab.Run(t, etcdlab.Config{}), etcdlab.ClientConfig{})
+	// It serves calls and watches: no goroutine of the server's start is still to come.
+	watch := client.Watch(t.Context(), "ready", clientv3.WithCreatedNotify())
+	require.True(t, (<-watch).Created)
 	return client
 }

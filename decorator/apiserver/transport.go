@@ -48,7 +48,7 @@ func (t *transport) connect(ctx context.Context, cfg Config, c *storagebackend.C
 		t.sentinel = key
 		policy.Source = freshness.NewSentinel(clients.floor, key)
 	} else {
-		policy.Source = revisionAt(clients.floor, key)
+		policy.Source = headerSource{client: clients.floor, key: key}
 	}
 	backend, err := decorator.NewBackend(policy)
 	if err != nil {
@@ -63,13 +63,17 @@ func (t *transport) close() error {
 	return errors.Join(t.backend.Close(), t.clients.close())
 }
 
-// revisionAt reads floors by a linearizable Get of a key that need not exist, and writes nothing.
-func revisionAt(client *clientv3.Client, key string) freshness.SourceFunc {
-	return func(ctx context.Context) (uint64, error) {
-		resp, err := client.Get(ctx, key)
-		if err != nil {
-			return 0, err
-		}
-		return uint64(resp.Header.Revision), nil
+// headerSource reads floors from the header of a linearizable Get of a key that need not exist, and writes nothing.
+type headerSource struct {
+	client *clientv3.Client
+	key    string
+}
+
+func (h headerSource) Read(ctx context.Context) (freshness.Reading, error) {
+	resp, err := h.client.Get(ctx, h.key)
+	if err != nil {
+		return freshness.Reading{}, err
 	}
+	header := resp.Header
+	return freshness.Reading{Revision: uint64(max(0, header.Revision)), ClusterID: header.ClusterId, RaftTerm: header.RaftTerm}, nil
 }
