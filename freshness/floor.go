@@ -1,0 +1,29 @@
+package freshness
+
+import "time"
+
+// Floor is a revision below which nothing fresh lies: every write that the
+// backend acknowledged before SentAt is at or below it.
+type Floor struct {
+	// Revision is never 0.
+	Revision uint64
+	// SentAt was read just before the read of the floor was sent. It carries the
+	// monotonic clock of this process.
+	SentAt time.Time
+}
+
+// stamped is a Floor with the wall clock's reading of its own.
+type stamped struct {
+	Floor
+	wall time.Time // without a monotonic reading; not before SentAt, not after the sending
+}
+
+// age is how long ago the read of the floor was sent, by the clock that says
+// longer. The monotonic clock may stand still while a machine is suspended, and
+// the wall clock may be set back: neither alone keeps a bound.
+func (s stamped) age(wall time.Time) time.Duration {
+	return max(time.Since(s.SentAt), wall.Sub(s.wall))
+}
+
+// wallClock reads the wall clock alone.
+func wallClock() time.Time { return time.Now().Round(0) }

@@ -1,0 +1,123 @@
+package freshness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/rvfloor/rvfloor/internal/joinnext"
+	"github.com/rvfloor/rvfloor/internal/revision"
+)
+
+// Floors reads floors from one backend for any number of callers: at most one
+// read is in flight, and those who arrive meanwhile share the next. A caller
+// never gets a floor from a read that was sent before it arrived.
+//
+// There is one Floors for each revision space. Two backends must not share one.
+type Floors struct {
+	source Source
+	hooks  Hooks
+	wall   func() time.Time // a seam: tests let the wall clock jump
+	reads  *joinnext.Group[Floor]
+
+	seen    revision.Ratchet
+	last    atomic.Pointer[stamped] // the newest floor
+	rewound atomic.Pointer[RewoundError]
+	closed  atomic.Bool
+}
+
+// NewFloors returns Floors that read src, until Close. Its error names the
+// argument or the field of cfg that is wrong.
+func NewFloors(src Source, cfg Config) (*Floors, error) {
+	if f, ok := src.(SourceFunc); src == nil || ok && f == nil {
+		return nil, errors.New("freshness: NewFloors: src is nil: pass the Source that reads the backend's revision, such as NewSentinel")
+	}
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	f := &Floors{source: src, hooks: cfg.Hooks, wall: wallClock}
+	f.reads = joinnext.New(f.read, cfg.Timeout)
+	return f, nil
+}
+
+// Next returns a floor from a read that is sent after Next was called: every
+// write acknowledged before the call is at or below it.
+//
+// The end of ctx returns its error and cause at once and disturbs nobody else.
+// When a shared read fails its callers join the next one, once, and fail with
+// the error of that. The errors: *RewoundError, from the first time on that the
+// backend's history was seen to go back; ErrClosed; one that wraps the source's
+// error, ErrZeroRevision or ErrTimeout.
+func (f *Floors) Next(ctx context.Context) (Floor, error) {
+	if rewound := f.rewound.Load(); rewound != nil {
+		return Floor{}, rewound
+	}
+	result, err := f.reads.Do(ctx)
+	switch {
+	case err == nil:
+	case errors.Is(err, joinnext.ErrClosed):
+		return Floor{}, ErrClosed
+	case ctx.Err() != nil:
+		return Floor{}, err
+	default:
+		return Floor{}, fmt.Errorf("freshness: no floor could be read: %w", err)
+	}
+	// Also where this read was good: what was read before a rewind became known
+	// is no floor of what comes after.
+	if rewound := f.rewound.Load(); rewound != nil {
+		return Floor{}, rewound
+	}
+	return result.Value, nil
+}
+
+// Within returns the newest floor, if its read was sent at most age ago, by the
+// monotonic and by the wall clock: every write acknowledged longer than age ago
+// is at or below it. Else, and where age is zero or less, it does what Next
+// does. Its errors are those of Next.
+func (f *Floors) Within(ctx context.Context, age time.Duration) (Floor, error) {
+	last := f.last.Load()
+	if last == nil || age <= 0 || last.age(f.wall()) > age {
+		return f.Next(ctx)
+	}
+	switch {
+	case f.closed.Load():
+		return Floor{}, ErrClosed
+	case ctx.Err() != nil || f.rewound.Load() != nil:
+		return f.Next(ctx) // which fails, and says why
+	}
+	return last.Floor, nil
+}
+
+// Saw tells that the backend was seen at revision: by an acknowledged write of
+// our own, or by what a cache has applied. A read that is sent from now on must
+// not answer below it. A revision that did not come from this backend makes the
+// next read look like a rewind. Zero changes nothing.
+func (f *Floors) Saw(revision uint64) { f.seen.Raise(revision) }
+
+// Last returns the newest floor that was read, and false before the first. It
+// is for metrics and debug pages: no answer may be built on it, as it has no
+// age, and is kept after a rewind.
+func (f *Floors) Last() (Floor, bool) {
+	last := f.last.Load()
+	if last == nil {
+		return Floor{}, false
+	}
+	return last.Floor, true
+}
+
+// Rewound returns why no more floors are read, or nil while they are. Once set
+// it stays: what was cached from the old history must go first, and then a new
+// Floors can be made.
+func (f *Floors) Rewound() *RewoundError { return f.rewound.Load() }
+
+// Close ends the read in flight, lets every caller return ErrClosed, now and
+// later, and returns when its goroutine has ended. It may be called more than
+// once, and always returns nil. It must not be called from a hook or the source.
+func (f *Floors) Close() error {
+	f.closed.Store(true)
+	f.reads.Close()
+	return nil
+}

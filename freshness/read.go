@@ -1,0 +1,74 @@
+package freshness
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rvfloor/rvfloor/internal/joinnext"
+)
+
+// errNoAnswer is told to Hooks.Read when the source panicked.
+var errNoAnswer = errors.New("freshness: the source panicked")
+
+// read is the shared read. It runs in one goroutine at a time. After a rewind
+// it returns no error, since that would send its callers to another read: they
+// look for the rewind themselves.
+func (f *Floors) read(ctx context.Context, call joinnext.Call) (Floor, error) {
+	if f.rewound.Load() != nil {
+		return Floor{}, nil // became known while this batch waited
+	}
+	info := ReadInfo{Outcome: OutcomeError, Callers: call.Callers, Err: errNoAnswer}
+	defer func() {
+		info.Duration = time.Since(call.SentAt)
+		f.hooks.Read(info)
+	}()
+
+	// Both before the read is sent: the answer is held to what was known then,
+	// and its age is counted from then.
+	seen := f.seen.Load()
+	wall := f.wall()
+	reading, err := f.source.Read(ctx)
+	info.Revision = reading.Revision
+
+	info.Outcome, info.Err = judge(ctx, seen, reading, err)
+	if rewound, ok := errors.AsType[*RewoundError](info.Err); ok {
+		f.declare(rewound)
+		return Floor{}, nil
+	}
+	if info.Err != nil {
+		return Floor{}, info.Err
+	}
+	floor := Floor{Revision: reading.Revision, SentAt: call.SentAt}
+	f.seen.Raise(floor.Revision)
+	f.last.Store(&stamped{floor, wall})
+	return floor, nil
+}
+
+// judge says whether what the source answered is a floor. seen is the highest
+// revision seen before the read was sent. Anything in doubt is none.
+func judge(ctx context.Context, seen uint64, reading Reading, err error) (Outcome, error) {
+	if rewound, ok := errors.AsType[*RewoundError](err); ok {
+		return OutcomeRewound, rewound
+	}
+	switch cause := context.Cause(ctx); {
+	case err != nil && (errors.Is(cause, joinnext.ErrAbandoned) || errors.Is(cause, joinnext.ErrClosed)):
+		return OutcomeCanceled, cause
+	case err != nil && cause != nil:
+		return OutcomeError, cause // the deadline, which says more than err
+	case err != nil:
+		return OutcomeError, err
+	case reading.Revision == 0:
+		return OutcomeBad, ErrZeroRevision
+	case reading.Revision < seen:
+		return OutcomeRewound, &RewoundError{Seen: seen, Read: reading.Revision, Evidence: EvidenceRevision}
+	}
+	return OutcomeOK, nil
+}
+
+// declare makes the rewind known. The first stands.
+func (f *Floors) declare(rewound *RewoundError) {
+	if f.rewound.CompareAndSwap(nil, rewound) {
+		f.hooks.Rewound(rewound)
+	}
+}
