@@ -105,7 +105,7 @@ type pump struct {
 	bytes, allWaiting *int64 // of the proxy's stats, guarded by its lock
 	waiting           int64  // this pump's part of allWaiting, guarded by the same
 
-	writing sync.Mutex // held for each write, so that settle can wait for its end
+	writing sync.Mutex // held for each write and the decision to make it, for settle
 }
 
 func (u *pump) run(src, dst net.Conn) {
@@ -157,19 +157,16 @@ func (u *pump) write(dst net.Conn, queue <-chan chunk) {
 func (u *pump) deliver(dst net.Conn, c chunk) bool {
 	p := u.link.proxy
 	for {
+		u.writing.Lock() // before the look at held, so that settle misses no write
 		p.mu.Lock()
 		held, wait, changed := p.held, time.Until(c.read.Add(p.delay)), p.setting.nextLocked()
 		p.mu.Unlock()
 		if !held && wait <= 0 {
-			u.writing.Lock()
-			if u.isHeld() { // a Hold that came in between must find nothing under way
-				u.writing.Unlock()
-				continue
-			}
 			ok := u.send(dst, c)
 			u.writing.Unlock()
 			return ok
 		}
+		u.writing.Unlock()
 		var due <-chan time.Time
 		if !held {
 			due = time.After(wait)
@@ -198,13 +195,8 @@ func (u *pump) send(dst net.Conn, c chunk) bool {
 	return c.err == nil
 }
 
-func (u *pump) isHeld() bool {
-	u.link.proxy.mu.Lock()
-	defer u.link.proxy.mu.Unlock()
-	return u.link.proxy.held
-}
-
-// settle waits for the write that may be under way.
+// settle waits for the write that may be under way; a later one sees what was set
+// before settle.
 func (u *pump) settle() {
 	u.writing.Lock()
 	defer u.writing.Unlock()

@@ -269,3 +269,58 @@ func TestProxyTarget(t *testing.T) {
 	_, err = NewProxy("http://%zz")
 	require.Error(t, err)
 }
+
+// TestHoldLeavesNoWriteUnderWay holds a busy connection again and again: what the
+// target has got when Hold returns is all that it gets until Release.
+func TestHoldLeavesNoWriteUnderWay(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p, err := NewProxy(listener.Addr().String())
+	require.NoError(t, err)
+	conn, err := net.Dial("tcp", p.Addr())
+	require.NoError(t, err)
+	target, err := listener.Accept()
+	require.NoError(t, err)
+
+	var mu sync.Mutex
+	var got int64
+	var more bell
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for line := make([]byte, 1000); ; {
+			if _, err := conn.Write(line); err != nil {
+				return
+			}
+		}
+	})
+	wg.Go(func() {
+		for buf := make([]byte, chunkBytes); ; {
+			n, err := target.Read(buf)
+			mu.Lock()
+			got += int64(n)
+			more.ringLocked()
+			mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	})
+	for range 200 {
+		p.Hold()
+		held := p.Stats().UpBytes
+		require.NoError(t, await(soon(t), &mu, &more, func() (bool, error) { return got >= held, nil }))
+		require.Equal(t, held, p.Stats().UpBytes)
+		mu.Lock()
+		require.Equal(t, held, got)
+		mu.Unlock()
+		p.Release()
+		_, err := p.Await(soon(t), func(s ProxyStats) bool { return s.UpBytes > held })
+		require.NoError(t, err)
+	}
+	p.Close()
+	conn.Close()
+	target.Close()
+	listener.Close()
+	wg.Wait()
+}
