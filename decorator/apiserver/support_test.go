@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
@@ -125,4 +127,37 @@ func startEtcd(t *testing.T) *clientv3.Client {
 	watch := client.Watch(t.Context(), "ready", clientv3.WithCreatedNotify())
 	require.True(t, (<-watch).Created)
 	return client
+}
+
+// newBackends has metrics of its own and is closed with the test.
+func newBackends(t *testing.T, cfg Config) *Backends {
+	t.Helper()
+	if cfg.Registerer == nil {
+		cfg.Registerer = prometheus.NewRegistry()
+	}
+	b, err := New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, b.Close()) })
+	return b
+}
+
+// read makes sure that the newest data can be read.
+func read(t *testing.T, r *resource, prefix string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return r.store.ReadinessCheck() == nil }, wait, tick)
+	require.NoError(t, tryRead(t, r, prefix))
+}
+
+func tryRead(t *testing.T, r *resource, prefix string) error {
+	opts := storage.ListOptions{Recursive: true, Predicate: everything}
+	return r.store.GetList(t.Context(), prefix+"/", opts, newPodList())
+}
+
+// podSpec is what a registry of pods asks for.
+func podSpec(c *storagebackend.ConfigForResource, prefix string) spec {
+	return spec{
+		config: c, prefix: prefix, newFunc: newPod, newListFunc: newPodList,
+		keyFunc: func(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc(prefix+"/", obj) },
+		attrs:   storage.DefaultNamespaceScopedAttr,
+	}
 }
