@@ -53,8 +53,9 @@ func snapshotCases(snapshots bool) []testCase {
 			},
 		},
 		plain("ConsistentList", func(ctx context.Context, t *testing.T, s Setup) {
-			// The check's cacheEnabled says what "0" answers, and nothing else: the cache as it stands, or the newest data.
-			storagetesting.RunTestConsistentList(ctx, t, s.Store, s.increaseRV, !s.ZeroIsNewest, true, snapshots)
+			// Two of the check's flags say nothing else than these: cacheEnabled, that "0" answers with the cache as it stands, and
+			// listFromCacheSnapshot, that a list that goes on at the newest revision brings the cache there.
+			storagetesting.RunTestConsistentList(ctx, t, s.Store, s.increaseRV, !s.ZeroIsNewest, true, snapshots || s.ContinueSyncs)
 		}),
 		plain("GetListNonRecursive", func(ctx context.Context, t *testing.T, s Setup) {
 			storagetesting.RunTestGetListNonRecursive(ctx, t, s.increaseRV, s.Store)

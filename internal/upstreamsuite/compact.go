@@ -85,7 +85,7 @@ func (s Setup) increaseRV(ctx context.Context, t *testing.T) int64 {
 	return response.Header.Revision
 }
 
-func lookFor(ctx context.Context, t *testing.T, what string, seen func() bool) {
+func lookFor(ctx context.Context, t testing.TB, what string, seen func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(ctx, lookPeriod, noticeTime, true, func(context.Context) (bool, error) { return seen(), nil })
 	if err != nil {

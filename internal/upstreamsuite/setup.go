@@ -43,7 +43,7 @@ type SetupOptions struct {
 	Codec       runtime.Codec
 	Transformer value.Transformer
 	// Pristine says that the check has the revisions of its writes built in: they are the first that the cluster sees, so Store
-	// must write nothing of its own. Otherwise it may have, before SetupFunc returns.
+	// must write nothing of its own. Otherwise it may have written, after its cache was filled and before SetupFunc returns.
 	Pristine bool
 }
 
@@ -57,6 +57,9 @@ type Setup struct {
 	// ZeroIsNewest says that Store answers resourceVersion "0" with the newest data, as the raw storage does, where the plain
 	// cache answers with what it has.
 	ZeroIsNewest bool
+	// ContinueSyncs says that a list that goes on at the newest revision (a continue token with revision -1) brings Store's cache
+	// up to date even where the cache keeps no snapshots. The plain cache then leaves such a list to etcd and stays behind.
+	ContinueSyncs bool
 }
 
 func (s Setup) check(t testing.TB) {

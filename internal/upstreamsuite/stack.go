@@ -54,3 +54,14 @@ func NewCache(t testing.TB, raw storage.Interface, opts SetupOptions) *cacher.Ca
 	t.Cleanup(delegator.Stop)
 	return delegator
 }
+
+// FirstRead waits until the cache of store is ready, and reads the newest list: what a store writes for its first floor is then
+// written, and a case may count revisions. Such writes come after the cache was filled; some checks watch from the revision
+// before the first write.
+func FirstRead(t testing.TB, store storage.Interface) {
+	t.Helper()
+	lookFor(t.Context(), t, "the cache to be ready", func() bool { return store.ReadinessCheck() == nil })
+	if err := store.GetList(t.Context(), ResourcePrefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, NewPodList()); err != nil {
+		t.Fatalf("first list: %v", err)
+	}
+}

@@ -1,15 +1,6 @@
 package upstreamsuite
 
-import (
-	"testing"
-
-	"go.uber.org/goleak"
-)
-
-func TestMain(m *testing.M) {
-	// The Cacher's wait for a revision leaves its timer running for the full 3 s, also when the revision comes earlier.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshLocked.func2"))
-}
+import "testing"
 
 // TestStock is the control: what fails here is the suite's fault or upstream's.
 func TestStock(t *testing.T) { Run(t, stockSetup) }

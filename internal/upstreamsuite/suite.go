@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"go.uber.org/goleak"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -34,13 +35,16 @@ type group struct {
 	cases   []testCase
 }
 
-// Run runs every check that upstream runs over its own cached store, each under upstream's feature gates. It switches
-// process-wide gates, so t must not be parallel.
+// Run runs every check that upstream runs over its own cached store, each under upstream's feature gates, and then fails if
+// goroutines are left. It switches process-wide gates, so t must not be parallel.
 func Run(t *testing.T, newSetup SetupFunc) {
 	if !clientfeatures.FeatureGates().Enabled(clientfeatures.WatchListClient) {
 		// Upstream has the cache's first lists fail then; with the gate on the cache makes none, and there is nothing to inject.
 		t.Fatal("the suite is written for the client feature WatchListClient, which is off")
 	}
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent(),
+		// The Cacher's wait for a revision leaves its timer running for the full 3 s, also when the revision comes earlier.
+		goleak.IgnoreAnyFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshLocked.func2"))
 	for _, g := range groups() {
 		t.Run(g.name, func(t *testing.T) {
 			if g.gate != "" {
