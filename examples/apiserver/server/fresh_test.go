@@ -26,7 +26,8 @@ func TestWriteHereIsReadThere(t *testing.T) {
 	ours := start(t, server.Options{EtcdServers: etcd.Endpoints()})
 	other := start(t, server.Options{EtcdServers: etcd.Endpoints(), Stock: true})
 
-	for i := range 100 {
+	const rounds = 60
+	for i := range rounds {
 		name := fmt.Sprintf("w%03d", i)
 		written, err := strconv.ParseUint(other.must(t, 201, post(widgets, object("Widget", name, "", `{}`))).version(), 10, 64)
 		if err != nil {
@@ -50,7 +51,7 @@ func TestWriteHereIsReadThere(t *testing.T) {
 		t.Fatalf("watch: %v, %v", a, err)
 	}
 	defer s.close()
-	if _, err := s.next(100); err != nil {
+	if _, err := s.next(rounds); err != nil {
 		t.Fatalf("a watch that begins at the newest state lacks some of it: %v", err)
 	}
 }

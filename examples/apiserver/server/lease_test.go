@@ -21,7 +21,7 @@ const ticketPrefix = "/demo.rvfloor.dev/demo.rvfloor.dev/tickets/"
 // the answer is of before. Stock takes the revision for reached with the first
 // of the removals that it hears of, and lists the others.
 func TestListAfterASharedLeaseEnds(t *testing.T) {
-	const rounds, share = 5, 200
+	const rounds, share = 4, 100
 	leftovers := map[bool]int{}
 	for _, stock := range []bool{false, true} {
 		c := start(t, server.Options{Stock: stock})

@@ -5,7 +5,9 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -160,6 +162,11 @@ func (n *normalizer) rewrite(key string, v any) any {
 		for i := range v {
 			out[i] = n.rewrite("", v[i])
 		}
+		if key == "managedFields" {
+			// Upstream sorts them by time, in seconds: two writes come in this or that
+			// order as the clock's second falls between them or not.
+			slices.SortFunc(out, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		}
 		return out
 	case string:
 		return n.rewriteString(key, v)
@@ -174,8 +181,6 @@ func (n *normalizer) rewriteString(key, s string) string {
 			n.uids[s] = fmt.Sprintf("uid %d", len(n.uids)+1)
 		}
 		return n.uids[s]
-	case "creationTimestamp", "time":
-		return "a time"
 	case "resourceVersion":
 		if s == "" {
 			return s
@@ -193,6 +198,9 @@ func (n *normalizer) rewriteString(key, s string) string {
 		return "a token"
 	case "message":
 		return uuid.ReplaceAllString(current.ReplaceAllString(s, "current: N"), "a uid")
+	}
+	if _, err := time.Parse(time.RFC3339, s); err == nil { // in metadata, and in the cells of tables
+		return "a time"
 	}
 	return s
 }
