@@ -2,9 +2,12 @@ package freshness
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/rvfloor/rvfloor/internal/etcdlab"
 )
 
 // BenchmarkNext is what Floors add to a read, with a source that answers at
@@ -69,4 +72,35 @@ func benchFloors(b *testing.B) (*Floors, *atomic.Uint64) {
 	}
 	b.Cleanup(func() { _ = floors.Close() })
 	return floors, &reads
+}
+
+// BenchmarkSentinelRead is a round trip to etcd and the whole chain, beside a
+// read that fetches no value.
+func BenchmarkSentinelRead(b *testing.B) {
+	cluster := etcdlab.Run(b, etcdlab.Config{})
+	client := etcdlab.Connect(b, cluster, etcdlab.ClientConfig{})
+	sentinel := NewSentinel(client, testKey)
+	b.Run("missing key", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := client.Get(b.Context(), "/missing"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for _, links := range []int{1, MaxChain} {
+		if links > 1 {
+			for range links {
+				if err := sentinel.Append(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		b.Run(fmt.Sprintf("%d links", links), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := sentinel.Read(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
