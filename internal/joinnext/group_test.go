@@ -171,13 +171,16 @@ func TestAllGone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBackend()
 		g := New(b.call, time.Minute)
-		ctx, cancel := context.WithCancel(t.Context())
-		flying, waiting := ask(ctx, g), ask(ctx, g)
-		cancel()
-		for _, answers := range []<-chan answer{flying, waiting} {
-			if got := <-answers; got.err != context.Canceled || got.after != 0 {
-				t.Errorf("after %v: %v", got.after, got.err)
-			}
+		first, cancelFirst := context.WithCancel(t.Context())
+		second, cancelSecond := context.WithCancel(t.Context())
+		flying, waiting := ask(first, g), ask(second, g)
+		cancelSecond()
+		if got := <-waiting; got.err != context.Canceled || got.after != 0 {
+			t.Errorf("after %v: %v", got.after, got.err)
+		}
+		cancelFirst()
+		if got := <-flying; got.err != context.Canceled || got.after != 0 {
+			t.Errorf("after %v: %v", got.after, got.err)
 		}
 		g.goroutines.Wait()
 		if cause := <-b.causes; cause != ErrAbandoned {
