@@ -76,11 +76,11 @@ func TestCompactorRunsOnce(t *testing.T) {
 	c := newCompactor(pooled)
 	_, releaseOne := c.acquire(time.Hour)
 	_, releaseTwo := c.acquire(time.Minute)
-	assert.Equal(t, 1, goroutinesIn(t, compactLoop))
+	awaitGoroutines(t, compactLoop, 1)
 	releaseOne()
-	assert.Equal(t, 1, goroutinesIn(t, compactLoop))
+	awaitGoroutines(t, compactLoop, 1)
 	releaseTwo()
-	assert.Zero(t, goroutinesIn(t, compactLoop))
+	awaitGoroutines(t, compactLoop, 0)
 	goleak.VerifyNone(t, before)
 }
 

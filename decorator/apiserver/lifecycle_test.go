@@ -38,7 +38,7 @@ func TestResourcesComeAndGo(t *testing.T) {
 		for i, r := range open {
 			read(t, r, prefixes[i])
 		}
-		assert.Equal(t, 1, goroutinesIn(t, compactLoop))
+		awaitGoroutines(t, compactLoop, 1)
 		assert.Equal(t, []int{3, 3, 2}, open[0].transport.clients.stores, "the stores are spread")
 		for i, r := range open {
 			if i == len(open)-1 {
@@ -47,19 +47,17 @@ func TestResourcesComeAndGo(t *testing.T) {
 			r.destroy()
 		}
 		assert.Empty(t, b.transports)
-		assert.Zero(t, goroutinesIn(t, compactLoop))
+		awaitGoroutines(t, compactLoop, 0)
 	}
 	round()
-	made, open := conns.counts()
-	firstRound := made
-	assert.GreaterOrEqual(t, made, 4)
-	assert.Zero(t, open)
+	conns.awaitNone(t)
+	firstRound := conns.count()
+	assert.GreaterOrEqual(t, firstRound, 4)
 
 	before := goleak.IgnoreCurrent()
 	round()
-	made, open = conns.counts()
-	assert.Equal(t, 4, made-firstRound, "the feature check of the endpoint, a connection of its own for a moment, was done")
-	assert.Zero(t, open)
+	assert.Equal(t, 4, conns.count()-firstRound, "the feature check of the endpoint, a connection of its own for a moment, was done")
+	conns.awaitNone(t)
 	goleak.VerifyNone(t, before)
 }
 
@@ -88,8 +86,7 @@ func TestClose(t *testing.T) {
 		closing.Go(pods.destroy)
 	}
 	closing.Wait()
-	_, open := conns.counts()
-	assert.Zero(t, open)
+	conns.awaitNone(t)
 	pods.destroy()
 	services.destroy()
 	assert.Error(t, tryRead(t, pods, podPrefix))
@@ -149,8 +146,7 @@ func TestChurn(t *testing.T) {
 	churning.Wait()
 	assert.Empty(t, b.transports)
 	assert.Empty(t, b.resources)
-	_, open := conns.counts()
-	assert.Zero(t, open)
+	conns.awaitNone(t)
 }
 
 // A resource without a watch cache brings upstream's compactor into the process. Neither stops the other's.
@@ -173,11 +169,11 @@ func TestCompactorsLeaveEachOtherAlone(t *testing.T) {
 			open("pods", b.RESTOptionsGetter(stock(storageConfig(etcd.Endpoints()...))))
 			open("events", b.RESTOptionsGetter(plain))
 		}
-		assert.Equal(t, 2, goroutinesIn(t, compactLoop))
+		awaitGoroutines(t, compactLoop, 2)
 		opened["pods"]()
-		assert.Equal(t, 1, goroutinesIn(t, compactLoop))
+		awaitGoroutines(t, compactLoop, 1)
 		opened["events"]()
-		assert.Zero(t, goroutinesIn(t, compactLoop))
+		awaitGoroutines(t, compactLoop, 0)
 	}
 }
 

@@ -111,12 +111,16 @@ func (o rawOpener) mustOpen(t *testing.T, c *storagebackend.ConfigForResource) s
 	return s
 }
 
-// goroutinesIn counts the goroutines that are running a function, by its full name.
-func goroutinesIn(t *testing.T, function string) int {
+// awaitGoroutines waits until so many goroutines run a function, given by its full name. One that was joined is still seen
+// for a moment.
+func awaitGoroutines(t *testing.T, function string, want int) {
 	t.Helper()
 	var text bytes.Buffer
-	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&text, 2))
-	return strings.Count(text.String(), "\n"+function+"(")
+	assert.Eventually(t, func() bool {
+		text.Reset()
+		err := pprof.Lookup("goroutine").WriteTo(&text, 2)
+		return err == nil && strings.Count(text.String(), "\n"+function+"(") == want
+	}, wait, tick, "%d in %s", want, function)
 }
 
 // startEtcd runs one member until the test ends, and answers a client of the test's own.

@@ -6,7 +6,9 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"testing"
 
+	"github.com/stretchr/testify/assert"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
@@ -16,7 +18,6 @@ import (
 type wire struct {
 	mu    sync.Mutex
 	conns map[string]*carried // by local address
-	open  int
 }
 
 // carried is what one connection carried of some keys.
@@ -86,22 +87,7 @@ func (w *wire) note(addr string, ask any) {
 
 func (w *wire) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 
-func (w *wire) HandleConn(_ context.Context, s stats.ConnStats) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch s.(type) {
-	case *stats.ConnBegin:
-		w.open++
-	case *stats.ConnEnd:
-		w.open--
-	}
-}
-
-func (w *wire) openConns() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.open
-}
+func (w *wire) HandleConn(context.Context, stats.ConnStats) {}
 
 // watching answers the connections that carry a watch of a key, and what else they carried.
 func (w *wire) watching(key string) (on, others []carried) {
@@ -150,10 +136,21 @@ func (c *trackedConns) dial(ctx context.Context, network, addr string) (net.Conn
 	})}, nil
 }
 
-func (c *trackedConns) counts() (made, open int) {
+// count is how many were made.
+func (c *trackedConns) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.made, c.open
+	return c.made
+}
+
+// awaitNone waits until all are closed. The feature check's, which nobody joins, ends in its own time.
+func (c *trackedConns) awaitNone(t *testing.T) {
+	t.Helper()
+	assert.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.open == 0
+	}, wait, tick, "connections are still open")
 }
 
 type trackedConn struct {
