@@ -241,6 +241,51 @@ func TestFailureJoinsTheBatchThatWaits(t *testing.T) {
 	})
 }
 
+// TestTwoFailuresAreEnough: who has seen two calls fail goes, also where others
+// of the second one try another.
+func TestTwoFailuresAreEnough(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend()
+		b.err = io.ErrUnexpectedEOF
+		g := New(b.call, time.Minute)
+		first, second := ask(t.Context(), g), ask(t.Context(), g)
+		if got := <-first; got.err != b.err || got.after != 2*time.Second {
+			t.Errorf("the first: after %v: %v", got.after, got.err)
+		}
+		if got := <-second; got.err != b.err || got.after != 3*time.Second {
+			t.Errorf("the second: after %v: %v", got.after, got.err)
+		}
+		if calls := b.calls.Load(); calls != 3 {
+			t.Errorf("%d calls, want 3", calls)
+		}
+	})
+}
+
+// TestLeavingLate: a caller whose context ended while its call failed may have
+// been moved on before it leaves. It must leave the batch where it stands now.
+func TestLeavingLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBackend()
+		b.err = io.ErrUnexpectedEOF
+		g := New(b.call, time.Minute)
+		first, err := g.join() // a caller that has not looked since
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-first.done
+		synctest.Wait()
+		if calls := b.calls.Load(); calls != 2 {
+			t.Fatalf("%d calls: it was not moved on", calls)
+		}
+		left := time.Now()
+		g.leave(first, true)
+		g.goroutines.Wait()
+		if cause := <-b.causes; cause != ErrAbandoned || !time.Now().Equal(left) {
+			t.Errorf("the second call ended by %v, after %v", cause, time.Since(left))
+		}
+	})
+}
+
 // TestLeavingTheRetry: a caller that was moved on leaves the batch where it is
 // now, and the last one to go takes the call with it.
 func TestLeavingTheRetry(t *testing.T) {
@@ -365,6 +410,9 @@ func TestClose(t *testing.T) {
 		}
 		if cause := <-b.causes; cause != ErrClosed {
 			t.Errorf("the call in flight ended by %v", cause)
+		}
+		if g.waiting != nil {
+			t.Error("callers were moved to a call that is never sent")
 		}
 		if _, err := g.Do(t.Context()); err != ErrClosed {
 			t.Error(err)
