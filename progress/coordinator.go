@@ -79,15 +79,20 @@ func (c *Coordinator) refund() {
 	c.mu.Unlock()
 }
 
-// forget takes a closed stream out of the queue.
+// forget takes a stream out of the queue that has no waiter any more. Called with
+// s.mu held or s closed.
 func (c *Coordinator) forget(s *Stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, r := range c.queue {
 		if r.stream == s {
 			heap.Remove(&c.queue, i)
-			return
+			break
 		}
+	}
+	if len(c.queue) == 0 && c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
 	}
 }
 

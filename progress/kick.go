@@ -135,9 +135,11 @@ func (s *Stream) requestLocked(since time.Time) {
 func (s *Stream) admitted() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.kick.queued {
-		s.sendLocked()
+	if !s.kick.queued {
+		s.coordinator.refund() // who waited left in this moment
+		return
 	}
+	s.sendLocked()
 }
 
 func (s *Stream) sendLocked() {
@@ -221,7 +223,7 @@ func (s *Stream) appliedLocked(now uint64) {
 		s.answeredLocked()
 	}
 	if len(s.groups) == 0 {
-		k.idleLocked()
+		s.idleLocked()
 		return
 	}
 	s.kickLocked()
@@ -269,10 +271,16 @@ func (k *kickState) settleLocked() {
 
 // idleLocked ends what was asked for waiters that are gone. A kick sent ahead
 // stays: its caller is still reading its floor.
-func (k *kickState) idleLocked() {
+func (s *Stream) idleLocked() {
+	k := &s.kick
 	k.attempt, k.unmoved = 0, 0
-	if !k.ahead {
-		k.settleLocked()
+	if k.ahead {
+		return
+	}
+	k.settleLocked()
+	if k.queued {
+		k.queued = false
+		s.coordinator.forget(s)
 	}
 }
 

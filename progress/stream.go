@@ -67,13 +67,17 @@ func (s *Stream) Wait(ctx context.Context, revision uint64) error {
 	case <-g.done:
 		return nil
 	case <-s.done:
-		return ErrClosed
+		err = ErrClosed
 	case <-ctx.Done():
+		err = context.Cause(ctx)
 	}
-	if s.leave(g) {
-		return context.Cause(ctx)
+	s.leave(g)
+	// It may have become fresh in the same moment, also where Applied has not come
+	// to wake it yet.
+	if s.applied.Load() >= revision {
+		return nil
 	}
-	return nil // it became fresh in the same moment
+	return err
 }
 
 // Applied tells that the cache has applied every event at or below revision, and
@@ -155,26 +159,22 @@ func (s *Stream) join(revision uint64) (*group, error) {
 	return g, nil
 }
 
-// leave takes a caller out of its group, and the group with the last of them. It
-// is false when the group was woken first.
-func (s *Stream) leave(g *group) bool {
+// leave takes a caller out of its group, unless it was woken, and the group with
+// the last of them.
+func (s *Stream) leave(g *group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return true
-	}
-	if g.index < 0 {
-		return false
+	if s.closed || g.index < 0 {
+		return
 	}
 	g.waiters--
 	if g.waiters == 0 {
 		heap.Remove(&s.groups, g.index)
 		delete(s.byRev, g.revision)
 		if len(s.groups) == 0 {
-			s.kick.idleLocked()
+			s.idleLocked()
 		}
 	}
-	return true
 }
 
 // oldestLocked is the arrival of the oldest waiter.
