@@ -43,6 +43,9 @@ func (s *Stream) Ahead() Ahead {
 	s.mu.Lock()
 	a.kicked = s.aheadLocked()
 	a.sends = s.kick.sends
+	if s.kick.queued {
+		a.sends++ // the budget holds this one back; it is not another
+	}
 	s.mu.Unlock()
 	return a
 }
