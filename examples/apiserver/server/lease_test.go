@@ -62,6 +62,30 @@ func TestListAfterASharedLeaseEnds(t *testing.T) {
 	t.Logf("stock listed %d tickets after they had ended, of %d", leftovers[true], rounds*share)
 }
 
+// TestTicketEnds waits for a ticket's time to be over, and sees that an update
+// of another one gave it a longer time.
+func TestTicketEnds(t *testing.T) {
+	c := start(t, server.Options{})
+	c.must(t, 201, post(tickets, object("Ticket", "renewed", "", `{"ttlSeconds":1}`)))
+	c.must(t, 200, request{Method: "PATCH", Path: tickets + "/renewed", Type: "application/merge-patch+json", Body: `{"spec":{"ttlSeconds":3600}}`})
+	c.must(t, 201, post(tickets, object("Ticket", "short", "", `{"ttlSeconds":1}`)))
+	s, a, err := c.watch(t.Context(), tickets+"?watch=true&resourceVersion=0&fieldSelector=metadata.name%3Dshort")
+	if err != nil || s == nil {
+		t.Fatalf("watch: %v, %v", a, err)
+	}
+	defer s.close()
+	events, err := s.next(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if events[0].Type != "ADDED" || events[1].Type != "DELETED" {
+		t.Errorf("got %s and %s, want ADDED and DELETED", events[0].Type, events[1].Type)
+	}
+	if got := c.must(t, 200, request{Method: "GET", Path: tickets}).names(); !equal(got, []string{"renewed"}) {
+		t.Errorf("left are %v", got)
+	}
+}
+
 // createTickets creates n tickets with one time to live and returns the one
 // lease that they all have.
 func createTickets(t *testing.T, c *caller, etcd *clientv3.Client, n, ttl int) clientv3.LeaseID {

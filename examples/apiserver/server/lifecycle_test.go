@@ -140,6 +140,17 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
+// TestStartIsStopped starts with a context that has ended: nothing is left (which
+// TestMain sees), and the error is the context's.
+func TestStartIsStopped(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("somebody pressed Ctrl-C")
+	cancel(why)
+	if _, err := server.Start(ctx, server.Options{}); !errors.Is(err, why) {
+		t.Errorf("got %v, want %v", err, why)
+	}
+}
+
 // TestStartGivesUp starts over an etcd that is not there, with little patience.
 func TestStartGivesUp(t *testing.T) {
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
