@@ -3,8 +3,12 @@ package upstreamsuite
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
 	"k8s.io/utils/clock"
@@ -61,26 +65,38 @@ func Benchmark(b *testing.B, size Size, newSetup SetupFunc) {
 // track feeds tracker with the events of a watch of its own, until the benchmark ends. Upstream hooks into the Cacher instead, so its
 // latencies lack the way from there to a watcher.
 func (s Setup) track(b *testing.B, tracker *storagetesting.WatchLatencyTracker) {
-	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
-	w, err := s.Store.Watch(ctx, ResourcePrefix, storage.ListOptions{ResourceVersion: "0", Recursive: true, Predicate: storage.Everything})
-	if err != nil {
-		cancel()
-		b.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for event := range w.ResultChan() {
-			tracker.HandleEvent(event.Object)
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		if err := s.follow(ctx, tracker.HandleEvent); err != nil && ctx.Err() == nil {
+			b.Errorf("the watch for latencies: %v", err)
 		}
-		if ctx.Err() == nil {
-			b.Error("the watch for latencies ended early: the figures lack what came after")
-		}
-	}()
+	})
 	b.Cleanup(func() {
 		cancel()
-		w.Stop()
-		<-done
+		reader.Wait()
 	})
+}
+
+// follow hands on all events until ctx ends. The Cacher ends watches that are read too slowly; like any client it then goes on
+// after what it has seen.
+func (s Setup) follow(ctx context.Context, handle func(any)) error {
+	seen := "0"
+	for ctx.Err() == nil {
+		w, err := s.Store.Watch(ctx, ResourcePrefix, storage.ListOptions{ResourceVersion: seen, Recursive: true, Predicate: storage.Everything})
+		if err != nil {
+			return err
+		}
+		defer w.Stop() // seldom more than one
+		for event := range w.ResultChan() {
+			if event.Type == watch.Error {
+				return apierrors.FromObject(event.Object)
+			}
+			handle(event.Object)
+			if object, err := meta.Accessor(event.Object); err == nil {
+				seen = object.GetResourceVersion()
+			}
+		}
+	}
+	return nil
 }
