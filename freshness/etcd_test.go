@@ -167,3 +167,17 @@ func (k *forgetting) Get(ctx context.Context, key string, opts ...clientv3.OpOpt
 	}
 	return resp, err
 }
+
+// stubborn is a backend that never replaces anything: its transactions compare
+// something else than they were told.
+type stubborn struct{ clientv3.KV }
+
+func (k *stubborn) Txn(ctx context.Context) clientv3.Txn {
+	return &stubbornTxn{k.KV.Txn(ctx)}
+}
+
+type stubbornTxn struct{ clientv3.Txn }
+
+func (t *stubbornTxn) If(...clientv3.Cmp) clientv3.Txn {
+	return t.Txn.If(clientv3.Compare(clientv3.ModRevision("/nothing"), ">", 0))
+}

@@ -33,7 +33,8 @@ func (f *Floors) read(ctx context.Context, call joinnext.Call) (Floor, error) {
 
 	info.Outcome, info.Err = judge(ctx, seen, reading, err)
 	if rewound, ok := errors.AsType[*RewoundError](info.Err); ok {
-		f.declare(rewound)
+		f.rewound.Store(rewound) // the first and only: see above
+		f.hooks.Rewound(rewound)
 		return Floor{}, nil
 	}
 	if info.Err != nil {
@@ -64,11 +65,4 @@ func judge(ctx context.Context, seen uint64, reading Reading, err error) (Outcom
 		return OutcomeRewound, &RewoundError{Seen: seen, Read: reading.Revision, Evidence: EvidenceRevision}
 	}
 	return OutcomeOK, nil
-}
-
-// declare makes the rewind known. The first stands.
-func (f *Floors) declare(rewound *RewoundError) {
-	if f.rewound.CompareAndSwap(nil, rewound) {
-		f.hooks.Rewound(rewound)
-	}
 }

@@ -2,7 +2,9 @@ package freshness
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -175,6 +177,23 @@ func TestAppendAfterADeletion(t *testing.T) {
 	chain := mustParse(t, mustRead(t, sentinel).Witness)
 	if len(chain) != 1 || !chain.Lost(old[0]) {
 		t.Errorf("%v after %v: a new sentinel is a new history", chain, old)
+	}
+}
+
+// TestStubbornBackend: an append that can never win ends with an error.
+func TestStubbornBackend(t *testing.T) {
+	cluster := startEtcd(t, etcdlab.Config{})
+	client := etcdlab.Connect(t, cluster, etcdlab.ClientConfig{})
+	sentinel := NewSentinel(client, testKey)
+	before := mustRead(t, sentinel)
+	client.KV = &stubborn{client.KV}
+	for method, write := range map[string]func(context.Context) error{"Append": sentinel.Append, "Nudge": sentinel.Nudge} {
+		if err := write(soon(t)); err == nil || !strings.Contains(err.Error(), testKey) {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	if after := mustRead(t, sentinel); after.Revision != before.Revision {
+		t.Errorf("at %d from %d", after.Revision, before.Revision)
 	}
 }
 

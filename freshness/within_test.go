@@ -1,6 +1,8 @@
 package freshness
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,4 +57,24 @@ func TestWithin(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWithinNothing: an age of nothing allows no floor of another, not even one
+// that the clock cannot tell from now.
+func TestWithinNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Uint64
+		floors := newFloors(t, SourceFunc(func(context.Context) (uint64, error) { return reads.Add(1), nil }), Config{})
+		for i, age := range []time.Duration{0, -1, 0, 1, -1 << 63} {
+			want := []uint64{1, 2, 3, 3, 4}[i]
+			if got, err := floors.Within(t.Context(), age); err != nil || got.Revision != want {
+				t.Errorf("within %v: %v, %v; want revision %d", age, got, err, want)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if got, err := floors.Within(ctx, time.Hour); err != context.Canceled || got != (Floor{}) {
+			t.Errorf("a caller that has gone got %v, %v", got, err)
+		}
+	})
 }
