@@ -290,9 +290,9 @@ func TestKeysAreCheckedFirst(t *testing.T) {
 
 // received is what a watch has delivered when nothing moves any more.
 func received(w watch.Interface) []watch.Event {
-	settled()
 	var events []watch.Event
 	for {
+		settled()
 		select {
 		case event, ok := <-w.ResultChan():
 			if !ok {

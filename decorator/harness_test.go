@@ -232,6 +232,23 @@ func everything(resourceVersion string) storage.ListOptions {
 	return storage.ListOptions{ResourceVersion: resourceVersion, Predicate: storage.Everything, Recursive: true}
 }
 
+// selecting is a predicate with selectors; empty ones select everything.
+func selecting(label, field string) storage.SelectionPredicate {
+	p := storage.SelectionPredicate{Label: labels.Everything(), Field: fields.Everything(), GetAttrs: podAttrs}
+	if label != "" {
+		p.Label = labels.SelectorFromSet(must(labels.ConvertSelectorToLabelsMap(label)))
+	}
+	if field != "" {
+		p.Field = must(fields.ParseSelector(field))
+	}
+	return p
+}
+
+func must[T any](value T, err error) T {
+	utilruntime.Must(err)
+	return value
+}
+
 // list lists all pods through s.
 func list(ctx context.Context, s storage.Interface, opts storage.ListOptions) (*example.PodList, error) {
 	pods := &example.PodList{}
