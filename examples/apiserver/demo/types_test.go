@@ -19,7 +19,7 @@ import (
 func filler() *randfill.Filler {
 	return randfill.New().NilChance(0).NumElements(1, 3).Funcs(
 		func(t *metav1.Time, c randfill.Continue) { *t = metav1.Unix(c.Int63n(1<<32), 0) },
-		func(f *metav1.FieldsV1, _ randfill.Continue) { f.Raw = []byte(`{"f:spec":{}}`) },
+		func(f *metav1.FieldsV1, _ randfill.Continue) { f.SetRawString(`{"f:spec":{}}`) },
 	)
 }
 
