@@ -199,3 +199,24 @@ func TestFailedTransportIsForgotten(t *testing.T) {
 	require.NoError(t, err)
 	r.destroy()
 }
+
+// While the resources that waited for a transport in vain are still leaving it, the next one dials anew.
+func TestFailedTransportIsForgottenAtOnce(t *testing.T) {
+	b := newBackends(t, Config{})
+	enter := func() *resource {
+		r, err := b.enter(storageConfig()) // no endpoint: dialing fails
+		require.NoError(t, err)
+		t.Cleanup(b.opening.Done)
+		return r
+	}
+	one, two := enter(), enter()
+	assert.Same(t, one.transport, two.transport)
+	require.Error(t, one.transport.open())
+	one.destroy()
+	three := enter()
+	assert.NotSame(t, two.transport, three.transport)
+	two.destroy()
+	assert.Same(t, three.transport, b.transports[three.transport.id], "who leaves late takes nothing from the new one")
+	three.destroy()
+	assert.Empty(t, b.transports)
+}
