@@ -67,7 +67,7 @@ func NewBackend(cfg Config) (*Backend, error) {
 type Resource struct {
 	// GroupResource names it in metrics and errors.
 	GroupResource schema.GroupResource
-	// Prefix is the cache's ResourcePrefix, such as "/pods". Required.
+	// Prefix is the cache's ResourcePrefix, such as "/pods/". Required.
 	Prefix string
 	// NewList returns an empty list of its kind. Required.
 	NewList func() runtime.Object
@@ -82,7 +82,7 @@ type Resource struct {
 func (r Resource) validate() error {
 	switch {
 	case !strings.HasPrefix(r.Prefix, "/") || r.Prefix == "/":
-		return fmt.Errorf(`decorator: Resource.Prefix of %s is %q; use the cache's ResourcePrefix, such as "/pods"`, r.GroupResource, r.Prefix)
+		return fmt.Errorf(`decorator: Resource.Prefix of %s is %q; use the cache's ResourcePrefix, such as "/pods/"`, r.GroupResource, r.Prefix)
 	case r.NewList == nil:
 		return fmt.Errorf("decorator: Resource.NewList of %s is nil; set it to a function that returns an empty list of the kind", r.GroupResource)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/rvfloor/rvfloor/freshness"
+	"github.com/rvfloor/rvfloor/progress"
 )
 
 const notOlderThan = metav1.ResourceVersionMatchNotOlderThan
@@ -190,6 +191,8 @@ func (s *Store) waitReady(ctx context.Context) error {
 		select {
 		case <-filled:
 		case <-look:
+		case <-s.stream.Done():
+			return progress.ErrClosed
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

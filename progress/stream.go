@@ -102,6 +102,9 @@ func (s *Stream) Applied(revision uint64) {
 // Revision is what the cache has applied; 0 when nothing is known.
 func (s *Stream) Revision() uint64 { return s.applied.Load() }
 
+// Done is closed when the Stream is.
+func (s *Stream) Done() <-chan struct{} { return s.done }
+
 // Lowest is the lowest revision that is waited for now; false when none is.
 func (s *Stream) Lowest() (uint64, bool) {
 	s.mu.Lock()
