@@ -49,6 +49,11 @@ func (s *Store) begin(ctx context.Context, v verb, r route) *read {
 // while its cache is not ready: then there is nothing to wait for.
 func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	s := r.store
+	// Here too, for the reads that need no floor: that the cache has reached a
+	// revision is no proof when it was one of another history.
+	if rewound := s.backend.floors.Rewound(); rewound != nil {
+		return 0, floorFailure(r.ctx, rewound, r.verb == verbWatch)
+	}
 	ready := s.inner.ReadinessCheck() == nil
 	if !ready && !toStorage {
 		if err := s.waitReady(r.ctx); err != nil {
