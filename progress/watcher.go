@@ -13,7 +13,8 @@ import (
 type Tap interface {
 	// Opened tells that etcd has confirmed the watch, on a gRPC stream that it
 	// shares with no other. kick asks for progress on that stream; after the
-	// watch has ended it fails and leaves nothing behind.
+	// watch has ended it fails and leaves nothing behind. A watch that etcd
+	// refused is opened and then closed; one that it never answered is neither.
 	Opened(kick func(context.Context) error)
 	// Revision tells that the watch is about to deliver this many events of one
 	// revision, and that they are all: etcd does not split a revision over
@@ -108,10 +109,16 @@ func (w *Watcher) serve(ctx context.Context, tap Tap, out chan<- clientv3.WatchR
 	stop := context.AfterFunc(w.life, cancel)
 	defer stop()
 
+	// clientv3 finds the stream of a context by its metadata, and tells empty from
+	// none: so the watch gets what its kicks will carry.
+	md, _ := metadata.FromOutgoingContext(ctx)
+	ctx = metadata.NewOutgoingContext(ctx, md)
 	in := own.Watch(ctx, key, opts...)
+	if ctx.Err() != nil {
+		return // perhaps before etcd has answered
+	}
 	// Watch returns when etcd has answered the create request. A progress request
 	// goes out after it, on this stream and on any that replaces it.
-	md, _ := metadata.FromOutgoingContext(ctx)
 	tap.Opened(func(kctx context.Context) error {
 		return own.RequestProgress(metadata.NewOutgoingContext(kctx, md))
 	})
