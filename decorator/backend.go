@@ -104,7 +104,11 @@ func (b *Backend) Feed(raw storage.Interface, r Resource) (*Feed, error) {
 	}
 	f := &Feed{backend: b, resource: r, raw: raw, newItem: newItem, observe: newObserver(b, r.GroupResource)}
 	f.stream = b.coordinator.NewStream(progress.StreamConfig{Kick: f.kick, Kicked: f.observe.kicked, Stuck: f.observe.stuck})
-	return f, b.adopt(f)
+	if err := b.adopt(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // Wrap returns the Store that callers are to use instead of cache, which is an
@@ -124,7 +128,11 @@ func (b *Backend) Wrap(cache storage.Interface, r Resource) (*Store, error) {
 		return nil, fmt.Errorf("decorator: Resource.Feed is for prefix %q and Resource.Prefix is %q; wrap each cache with its own Feed", r.Feed.resource.Prefix, r.Prefix)
 	}
 	s := newStore(b, cache, r)
-	return s, b.adopt(s)
+	if err := b.adopt(s); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Close wakes every waiter with ErrClosed, closes all Feeds and Stores, and

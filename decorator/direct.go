@@ -53,7 +53,7 @@ func (d *direct) list(ctx context.Context, key string, opts storage.ListOptions,
 	defer d.leave(same, l)
 	result, err := l.Do(ctx)
 	if err != nil {
-		return err
+		return directFailure(ctx, err)
 	}
 	from, to := reflect.ValueOf(result.Value.DeepCopyObject()), reflect.ValueOf(list)
 	if from.Type() != to.Type() {

@@ -226,13 +226,47 @@ func TestDirectCallerGoes(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		_, err := list(ctx, r.store, everything(""))
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
+		checkStatus(t, err, 504)
+		checkChain(t, err, ErrNotFresh, context.DeadlineExceeded)
 		if waited := time.Since(start); waited != defaultMaxWait+time.Second {
 			t.Errorf("waited %v", waited)
 		}
+		ctx, cancel = context.WithCancel(t.Context())
+		canceled := make(chan error)
+		go func() {
+			_, err := list(ctx, r.store, everything(""))
+			canceled <- err
+		}()
+		unverified()
+		cancel()
+		if err := <-canceled; err != context.Canceled {
+			t.Errorf("got %v of a caller that went away", err)
+		}
 		close(gate.release)
+	})
+}
+
+// TestDirectTimesOut: a list that the storage does not answer ends, also for callers
+// without a deadline.
+func TestDirectTimesOut(t *testing.T) {
+	directRig(t, func(t *testing.T, r *rig, gate *turnstile) {
+		gate.onList = func(ctx context.Context, _ storage.ListOptions, _ runtime.Object, _ func() error) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		_, err := list(t.Context(), r.store, everything(""))
+		checkStatus(t, err, 504)
+		checkChain(t, err, ErrNotFresh, context.DeadlineExceeded)
+	})
+}
+
+// TestDirectKeepsErrors: an error of the storage itself goes out as it is.
+func TestDirectKeepsErrors(t *testing.T) {
+	directRig(t, func(t *testing.T, r *rig, gate *turnstile) {
+		gate.onList = func(context.Context, storage.ListOptions, runtime.Object, func() error) error { return errRecorded }
+		if _, err := list(t.Context(), r.store, everything("")); err != errRecorded {
+			t.Errorf("got %v", err)
+		}
 	})
 }
 

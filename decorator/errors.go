@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/rvfloor/rvfloor/freshness"
+	"github.com/rvfloor/rvfloor/internal/joinnext"
 	"github.com/rvfloor/rvfloor/progress"
 )
 
@@ -117,4 +118,18 @@ func waitFailure(ctx context.Context, err error, target, applied uint64, watch b
 		return newFailure(ErrNotReady, nil, watch)
 	}
 	return newFailure(ErrNotFresh, fmt.Errorf("it is at %d and %d was asked for: %w", applied, target, err), watch)
+}
+
+// directFailure explains why a direct list had no answer, unless that is the
+// storage's own. ctx is the caller's own.
+func directFailure(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, joinnext.ErrClosed):
+		return newFailure(ErrClosed, nil, false)
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err()
+	case ctx.Err() != nil, errors.Is(err, joinnext.ErrTimeout):
+		return newFailure(ErrNotFresh, fmt.Errorf("the direct list was not answered in time: %w", err), false)
+	}
+	return err
 }

@@ -103,7 +103,7 @@ func newRig(t *testing.T, s setup) *rig {
 	if s.filling {
 		r.cached.Hold()
 	}
-	r.cacher, r.inner = newCache(t, cacheStorage, raw)
+	r.cacher, r.inner = newCache(t, "/pods/", cacheStorage, raw)
 	if s.inner != nil {
 		r.inner = s.inner(r.inner)
 	}
@@ -123,17 +123,17 @@ func newRig(t *testing.T, s setup) *rig {
 	return r
 }
 
-// newCache is upstream's cache as an API server builds it: over, answering what it
-// does not know from raw.
-func newCache(t *testing.T, over, raw storage.Interface) (*cacher.Cacher, *cacher.CacheDelegator) {
+// newCache is upstream's cache of a prefix as an API server builds it: it watches
+// over, and what it does not know is answered from raw.
+func newCache(t *testing.T, prefix string, over, raw storage.Interface) (*cacher.Cacher, *cacher.CacheDelegator) {
 	t.Helper()
 	c, err := cacher.NewCacherFromConfig(cacher.Config{
 		Storage:             over,
 		Versioner:           storage.APIObjectVersioner{},
 		GroupResource:       pods,
 		EventsHistoryWindow: cacher.DefaultEventFreshDuration,
-		ResourcePrefix:      "/pods/",
-		KeyFunc:             func(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc("/pods/", obj) },
+		ResourcePrefix:      prefix,
+		KeyFunc:             func(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc(prefix, obj) },
 		GetAttrsFunc:        podAttrs,
 		NewFunc:             newPod,
 		NewListFunc:         newPodList,
@@ -155,7 +155,7 @@ func newCache(t *testing.T, over, raw storage.Interface) (*cacher.Cacher, *cache
 func (r *rig) stock() (*memstorage.Storage, storage.Interface) {
 	r.t.Helper()
 	raw := r.storage(false)
-	c, d := newCache(r.t, raw, raw)
+	c, d := newCache(r.t, "/pods/", raw, raw)
 	if err := c.Wait(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
@@ -165,11 +165,18 @@ func (r *rig) stock() (*memstorage.Storage, storage.Interface) {
 
 func (r *rig) storage(tapped bool) *memstorage.Storage {
 	r.t.Helper()
-	s, err := memstorage.New(r.memory, memstorage.Config{Prefix: "/pods/", New: newPod, Tapped: tapped})
+	return memory(r.t, r.memory, memstorage.Config{Prefix: "/pods/", Tapped: tapped})
+}
+
+// memory is a storage of pods, under whatever prefix.
+func memory(t *testing.T, backend *memstorage.Backend, cfg memstorage.Config) *memstorage.Storage {
+	t.Helper()
+	cfg.New = newPod
+	s, err := memstorage.New(backend, cfg)
 	if err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
-	r.t.Cleanup(r.memory.Close)
+	t.Cleanup(backend.Close)
 	return s
 }
 
@@ -251,9 +258,18 @@ func must[T any](value T, err error) T {
 
 // list lists all pods through s.
 func list(ctx context.Context, s storage.Interface, opts storage.ListOptions) (*example.PodList, error) {
+	return listUnder(ctx, s, "/pods/", opts)
+}
+
+func listUnder(ctx context.Context, s storage.Interface, key string, opts storage.ListOptions) (*example.PodList, error) {
 	pods := &example.PodList{}
-	err := s.GetList(ctx, "/pods/", opts, pods)
+	err := s.GetList(ctx, key, opts, pods)
 	return pods, err
+}
+
+// source is a Source that stands still.
+func source(revision uint64) freshness.Source {
+	return freshness.SourceFunc(func(context.Context) (uint64, error) { return revision, nil })
 }
 
 func names(pods *example.PodList) []string {
