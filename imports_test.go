@@ -1,0 +1,81 @@
+package rvfloor
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/rvfloor/rvfloor"
+
+// mayImport is the one direction of imports: for each package of the library, the
+// packages of its own that it may import, and whether it may know Kubernetes. The
+// example programs and the packages that only tests use are not listed, and may
+// import all of these.
+var mayImport = map[string]struct {
+	own        []string
+	kubernetes bool
+}{
+	"":                           {},
+	"internal/revision":          {},
+	"internal/joinnext":          {},
+	"metrics":                    {},
+	"freshness":                  {own: []string{"internal/revision", "internal/joinnext"}},
+	"progress":                   {own: []string{"internal/revision"}},
+	"decorator":                  {own: []string{"freshness", "progress", "metrics", "internal/joinnext", "internal/revision"}, kubernetes: true},
+	"decorator/apiserver":        {own: []string{"decorator", "freshness", "progress"}, kubernetes: true},
+	"internal/memstorage":        {own: []string{"progress"}, kubernetes: true},
+	"internal/etcdlab":           {},
+	"internal/joinnext/joinrule": {},
+	"internal/upstreamsuite":     {own: []string{"internal/etcdlab"}, kubernetes: true},
+	"internal/e2e":               {kubernetes: true},
+	"examples/bench":             {own: []string{"decorator", "decorator/apiserver", "internal/etcdlab", "internal/revision"}, kubernetes: true},
+}
+
+// noServer are packages that must stay clear of the API server's own: whoever
+// decorates a storage.Interface need not link one.
+var noServer = []string{"freshness", "progress", "metrics", "decorator"}
+
+func TestImportsPointOneWay(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}}:{{join .Imports \" \"}}", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(strings.TrimSpace(string(out))) {
+		path, imports, _ := strings.Cut(strings.TrimSpace(line), ":")
+		name := strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+		rule, ok := mayImport[name]
+		if !ok {
+			t.Errorf("%s has no rule: say here what it may import", path)
+			continue
+		}
+		allowed := map[string]bool{}
+		for _, own := range rule.own {
+			allowed[module+"/"+own] = true
+		}
+		for imported := range strings.FieldsSeq(imports) {
+			if strings.HasPrefix(imported, module) && !allowed[imported] {
+				t.Errorf("%s imports %s", path, imported)
+			}
+			if strings.HasPrefix(imported, "k8s.io/") && !rule.kubernetes {
+				t.Errorf("%s imports %s and is to know nothing of Kubernetes", path, imported)
+			}
+		}
+	}
+}
+
+func TestDecoratorNeedsNoServer(t *testing.T) {
+	args := []string{"list", "-deps", "-f", "{{.ImportPath}}"}
+	for _, name := range noServer {
+		args = append(args, module+"/"+name)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.FieldsSeq(string(out)) {
+		if dep == "k8s.io/apiserver/pkg/server" || strings.HasPrefix(dep, "k8s.io/apiserver/pkg/registry") || dep == "testing" {
+			t.Errorf("%v link %s", noServer, dep)
+		}
+	}
+}
