@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/apis/example/install"
+	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+)
+
+const (
+	pods       = 100 // how many there are, all the time
+	podPrefix  = "/pods/"
+	etcdPrefix = "/registry"
+	namespace  = "bench"
+)
+
+var (
+	podResource = schema.GroupResource{Resource: "pods"}
+	codec       = newCodec()
+)
+
+func newCodec() runtime.Codec {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
+	install.Install(scheme)
+	return serializer.NewCodecFactory(scheme).LegacyCodec(examplev1.SchemeGroupVersion)
+}
+
+func newPod() runtime.Object     { return &example.Pod{} }
+func newPodList() runtime.Object { return &example.PodList{} }
+
+func newPodNumber(i int) *example.Pod {
+	return &example.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace,
+			Name:      podName(i),
+			Labels:    map[string]string{"app": "bench", "tier": fmt.Sprint(i % 10)},
+		},
+		Spec: example.PodSpec{NodeName: fmt.Sprintf("node-%d", i%5)},
+	}
+}
+
+func podName(i int) string { return fmt.Sprintf("pod-%03d", i) }
+
+// podKey is where an API server keeps pod i in etcd.
+func podKey(i int) string { return etcdPrefix + podPrefix + namespace + "/" + podName(i) }
+
+func podKeyFunc(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc(podPrefix, obj) }
+
+func podAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
+	pod, ok := obj.(*example.Pod)
+	if !ok {
+		return nil, nil, fmt.Errorf("bench: attributes of a %T; want a pod", obj)
+	}
+	return pod.Labels, fields.Set{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace}, nil
+}
+
+// storageConfig is what an API server would hand down for pods.
+func storageConfig(endpoint string) *storagebackend.ConfigForResource {
+	cfg := storagebackend.NewDefaultConfig(etcdPrefix, codec)
+	cfg.Transport.ServerList = []string{endpoint}
+	return cfg.ForResource(podResource)
+}
