@@ -68,7 +68,10 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(r.ctx, s.backend.cfg.MaxWait, errMaxWait)
 	defer cancel()
-	ahead := s.stream.Ahead()
+	wait := s.stream.Wait
+	if s.pilot == nil { // a pilot that finds nobody waiting goes back to sleep
+		wait = s.stream.Ahead().Wait
+	}
 	f, err := r.floor(ctx)
 	if err != nil {
 		return 0, floorFailure(r.ctx, err, r.verb == verbWatch)
@@ -85,7 +88,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	s.observe.behind(f.Revision, s.stream.Revision())
 	if ready || !toStorage {
 		s.observe.waiting(1)
-		err = ahead.Wait(ctx, target)
+		err = wait(ctx, target)
 		s.observe.waiting(-1)
 		if err != nil {
 			return 0, waitFailure(r.ctx, err, target, s.stream.Revision(), r.verb == verbWatch)
