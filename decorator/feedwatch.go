@@ -51,19 +51,24 @@ type feedWatch struct {
 	done   chan struct{}
 	filled atomic.Bool // the phase is steady
 
-	// Set by the progress.Watcher, see Opened and Revision.
-	kick  atomic.Pointer[func(context.Context) error]
-	sizes struct {
-		mu        sync.Mutex
-		announced uint64         // newest revision
-		many      map[uint64]int // events of the revisions that have more than one
+	// Set by the progress.Watcher: see Opened, Revision and Progress.
+	kick   atomic.Pointer[func(context.Context) error]
+	tapped struct {
+		mu       sync.Mutex
+		revision uint64         // newest announced
+		many     map[uint64]int // events of the revisions that have more than one
+		events   uint64         // announced so far
+		progress uint64         // newest reported
+		before   uint64         // events announced before it
 	}
+	progressed chan struct{}
 
 	// Owned by run, and by Feed.Watch after done.
-	phase   phase
-	at      delivery
-	size    int    // events of at.revision; 0: not known
-	pending uint64 // whole once the cache takes another item; 0: nothing to prove
+	phase    phase
+	at       delivery
+	size     int    // events of at.revision; 0: not known
+	received uint64 // events since the fill
+	pending  uint64 // whole once the cache takes another item; 0: nothing to prove
 }
 
 var closedChannel = func() chan struct{} {
@@ -73,8 +78,11 @@ var closedChannel = func() chan struct{} {
 }()
 
 func newFeedWatch(f *Feed) *feedWatch {
-	w := &feedWatch{feed: f, out: make(chan watch.Event), stop: make(chan struct{}), done: make(chan struct{})}
-	w.sizes.many = map[uint64]int{}
+	w := &feedWatch{
+		feed: f, out: make(chan watch.Event), stop: make(chan struct{}), done: make(chan struct{}),
+		progressed: make(chan struct{}, 1),
+	}
+	w.tapped.many = map[uint64]int{}
 	return w
 }
 
@@ -99,11 +107,24 @@ func (w *feedWatch) Opened(kick func(context.Context) error) {
 
 // Revision is progress.Tap: it comes before the raw storage sees the events.
 func (w *feedWatch) Revision(revision uint64, events int) {
-	w.sizes.mu.Lock()
-	defer w.sizes.mu.Unlock()
-	w.sizes.announced = revision
+	w.tapped.mu.Lock()
+	defer w.tapped.mu.Unlock()
+	w.tapped.revision = revision
+	w.tapped.events += uint64(events)
 	if events > 1 {
-		w.sizes.many[revision] = events
+		w.tapped.many[revision] = events
+	}
+}
+
+// Progress is progress.Tap.
+func (w *feedWatch) Progress(revision uint64) {
+	w.tapped.mu.Lock()
+	w.tapped.progress, w.tapped.before = revision, w.tapped.events
+	w.tapped.mu.Unlock()
+	w.feed.stream.Replied(revision)
+	select {
+	case w.progressed <- struct{}{}:
+	default:
 	}
 }
 
@@ -112,16 +133,29 @@ func (w *feedWatch) Closed() { w.kick.Store(nil) }
 
 // sizeOf is the number of events of a revision; 0 when nobody announced it.
 func (w *feedWatch) sizeOf(revision uint64) int {
-	w.sizes.mu.Lock()
-	defer w.sizes.mu.Unlock()
-	if revision > w.sizes.announced {
+	w.tapped.mu.Lock()
+	defer w.tapped.mu.Unlock()
+	if revision > w.tapped.revision {
 		return 0
 	}
-	if n := w.sizes.many[revision]; n > 0 {
-		delete(w.sizes.many, revision)
+	if n := w.tapped.many[revision]; n > 0 {
+		delete(w.tapped.many, revision)
 		return n
 	}
 	return 1
+}
+
+// shortcut passes progress on before it has come through the raw storage, which
+// hands each item through half a dozen goroutines: when no event is on its way
+// there, the cache has all that the report is about.
+func (w *feedWatch) shortcut() bool {
+	w.tapped.mu.Lock()
+	revision, before := w.tapped.progress, w.tapped.before
+	w.tapped.mu.Unlock()
+	if w.phase != phaseSteady || w.received != before || revision <= w.at.revision {
+		return true
+	}
+	return w.proved(newBookmark(w.feed.newItem, revision), revision)
 }
 
 func (w *feedWatch) run() {
@@ -141,6 +175,10 @@ func (w *feedWatch) run() {
 			return
 		case out <- echo:
 			w.applied()
+		case <-w.progressed:
+			if !w.shortcut() {
+				return
+			}
 		case event, ok := <-w.inner.ResultChan():
 			if !ok || !w.handle(event) {
 				return
@@ -203,17 +241,24 @@ func (w *feedWatch) bookmark(event watch.Event, object metav1.Object, revision u
 		w.phase = phaseSteady
 		w.filled.Store(true)
 	default:
-		w.feed.stream.Replied(revision)
+		if w.kick.Load() == nil { // else Progress told it
+			w.feed.stream.Replied(revision)
+		}
 		if revision < w.at.revision {
 			// The cache would go back to it.
 			w.feed.observe.bookmarkDropped()
 			return true
 		}
-		if revision == w.at.whole && w.pending == 0 {
-			return true // known, and applied
+		if revision == w.at.whole {
+			return true // known; the echo proves it, where it has not yet
 		}
 	}
-	if !w.send(event) {
+	return w.proved(event, revision)
+}
+
+// proved hands on a bookmark that proves its revision.
+func (w *feedWatch) proved(bookmark watch.Event, revision uint64) bool {
+	if !w.send(bookmark) {
 		return false
 	}
 	w.at = delivery{revision: revision, whole: revision}
@@ -222,6 +267,7 @@ func (w *feedWatch) bookmark(event watch.Event, object metav1.Object, revision u
 }
 
 func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint64) bool {
+	w.received++
 	if revision <= w.at.whole {
 		return w.overtaken(revision)
 	}

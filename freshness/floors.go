@@ -97,6 +97,10 @@ func (f *Floors) Within(ctx context.Context, age time.Duration) (Floor, error) {
 // next read look like a rewind. Zero changes nothing.
 func (f *Floors) Saw(revision uint64) { f.seen.Raise(revision) }
 
+// Idle tells that no read is in flight: one for a caller that came now would be
+// sent at once. It is a hint, and may be outdated when it returns.
+func (f *Floors) Idle() bool { return f.reads.Idle() }
+
 // Last returns the newest floor that was read, and false before the first. It
 // is for metrics and debug pages: no answer may be built on it, as it has no
 // age, and is kept after a rewind.

@@ -32,11 +32,15 @@ type Ahead struct {
 	kicked bool
 }
 
-// Ahead begins a read. Where it has paid lately it kicks at once, so that the
-// progress request travels beside the floor read instead of after it. What the
-// reply proves does not depend on when it was asked for.
+// Begin begins a read whose floor read is not sent at once.
+func (s *Stream) Begin() Ahead { return Ahead{stream: s, before: s.applied.Load()} }
+
+// Ahead begins a read whose floor read is sent now. Where it has paid lately it
+// kicks at once, so that the progress request travels beside the floor read
+// instead of after it. What the reply proves does not depend on when it was asked
+// for.
 func (s *Stream) Ahead() Ahead {
-	a := Ahead{stream: s, before: s.applied.Load()}
+	a := s.Begin()
 	if !s.pays.likely() {
 		return a
 	}

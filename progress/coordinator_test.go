@@ -2,6 +2,7 @@ package progress
 
 import (
 	"context"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -29,6 +30,7 @@ func TestOldestWaiterFirst(t *testing.T) {
 		c.wait(t.Context(), 10)
 		advance(ms)
 		b.wait(t.Context(), 10)
+		a.wait(t.Context(), 20)           // a younger one beside it
 		advance(17500 * time.Microsecond) // a's backoff is over
 		a.wantKicks(t, 0)
 		advance(ms)
@@ -38,7 +40,7 @@ func TestOldestWaiterFirst(t *testing.T) {
 		wantAbout(t, "second kick of the oldest", a.kicked()[1], 20*ms)
 		b.wantKicks(t)
 		c.wantKicks(t)
-		a.answer(10)
+		a.answer(20)
 		advance(50 * ms)
 		wantAbout(t, "kick of the second oldest", c.kicked()[0], 40*ms)
 		if n := len(b.kicked()); n > 0 && b.kicked()[0] <= c.kicked()[0] {
@@ -52,6 +54,7 @@ func TestOldestWaiterFirst(t *testing.T) {
 func TestBurstThenRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := NewCoordinator(Config{Rate: 200, Burst: 4}) // 5 ms a token
+		advance(time.Hour)                                    // saves up no more than a burst
 		rigs := make([]*rig, 10)
 		for i := range rigs {
 			rigs[i] = newRig(t, budget)
@@ -111,12 +114,12 @@ func TestHeldBackAtMost100ms(t *testing.T) {
 func TestDebtIsPaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := NewCoordinator(Config{Rate: 100, Burst: 10}) // 10 ms a token
-		for range 40 {
+		for range 400 {
 			r := newRig(t, budget)
 			r.onKick = func(context.Context) error { r.Applied(10); return nil }
 			r.wait(t.Context(), 10)
 		}
-		// 10 went at once, some 10 by tokens, and 20 now because of their deadline.
+		// 10 went at once, some 10 by tokens, and the rest now because of their deadline.
 		advance(100 * ms)
 		late := newRig(t, budget)
 		late.wait(t.Context(), 10)
@@ -216,6 +219,51 @@ func TestWhoLeavesTakesItsRequest(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNobodyJumpsTheQueue, also where there is a token again.
+func TestNobodyJumpsTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := NewCoordinator(Config{Rate: 20, Burst: 1})
+		first, second, third := newRig(t, budget), newRig(t, budget), newRig(t, budget)
+		first.wait(t.Context(), 10)
+		advance(ms)
+		second.wait(t.Context(), 10)
+		budget.refund()
+		advance(ms)
+		third.wait(t.Context(), 10)
+		third.wantKicks(t)
+		budget.release()
+		second.wantKicks(t, 2*ms)
+		third.wantKicks(t)
+	})
+}
+
+// TestBlockedKickCostsOneToken, however often its backoff ends, and one that was to
+// follow it and does not costs none.
+func TestBlockedKickCostsOneToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := NewCoordinator(Config{Rate: 1e-9, Burst: 100})
+		r := newRig(t, budget)
+		r.onKick = func(ctx context.Context) error { <-ctx.Done(); return nil }
+		r.wait(t.Context(), 10)
+		advance(4500 * ms)
+		want := func(used int) {
+			t.Helper()
+			if n := len(r.kicked()); n != 5 {
+				t.Fatalf("%d kicks, want 5", n)
+			}
+			budget.mu.Lock()
+			defer budget.mu.Unlock()
+			if tokens := math.Round(budget.tokens); tokens != float64(100-used) {
+				t.Errorf("%v tokens are left, want %d", tokens, 100-used)
+			}
+		}
+		want(6) // the sixth is to follow
+		r.answer(10)
+		advance(time.Second)
+		want(5)
+	})
 }
 
 // TestLeavesWhileItIsAdmitted: the waiter leaves between the moment in which the

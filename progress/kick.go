@@ -14,11 +14,16 @@ const (
 	// long the budget may hold a kick back: upstream's cacher asks each 100 ms, so
 	// nobody waits longer for a kick than there.
 	maxBackoff = 100 * time.Millisecond
-	// minBackoff keeps a stream whose replies come in microseconds from asking
-	// again while its first answer is still on the way through a busy process.
-	minBackoff = 2 * time.Millisecond
-	// firstRoundTrip is assumed until a round trip was measured.
-	firstRoundTrip = 5 * time.Millisecond
+	// minSilence is how long a kick may at least go without any reply. Replies take
+	// a fraction of a millisecond; where one takes longer it is most often on its
+	// way through a process that thousands of readers keep busy, and asking again
+	// adds to that.
+	minSilence = 20 * time.Millisecond
+	// minRetry follows a reply that was below what is waited for: a follower that
+	// is a little behind, as one in a cluster often is.
+	minRetry = time.Millisecond
+	// applyTimeout ends the trust in a reply that the cache does not apply.
+	applyTimeout = time.Second
 	// kickTimeout bounds one call of StreamConfig.Kick, which blocks while the
 	// stream of the watch reconnects.
 	kickTimeout = time.Second
@@ -73,7 +78,11 @@ func (s *Stream) Replied(revision uint64) {
 		k.covered, k.ahead = min(k.covered, revision), false
 		if s.applied.Load() >= k.covered {
 			s.answeredLocked() // nothing new: no Applied will follow
+		} else {
+			s.armLocked(applyTimeout) // what is missing now is the cache's part
 		}
+	} else if k.outstanding && len(s.groups) > 0 {
+		s.armLocked(k.backoff(max(k.roundTrip, minRetry)))
 	}
 	target, stuck := s.stuckLocked(revision)
 	s.kickLocked()
@@ -156,9 +165,7 @@ func (s *Stream) sendLocked() {
 			k.covered = max(k.covered, g.revision)
 		}
 	}
-	k.timerRun++
-	run := k.timerRun
-	k.timer = time.AfterFunc(k.backoff(), func() { s.unanswered(run) })
+	s.armLocked(k.backoff(max(4*k.roundTrip, minSilence)))
 	if k.calling {
 		// The call before has not returned: it blocks, or its answer was faster.
 		if k.again {
@@ -198,6 +205,17 @@ func (s *Stream) call() (again bool) {
 		s.cfg.Kicked(err)
 	}
 	return again
+}
+
+// armLocked sets when the outstanding kick is given up.
+func (s *Stream) armLocked(after time.Duration) {
+	k := &s.kick
+	if k.timer != nil {
+		k.timer.Stop()
+	}
+	k.timerRun++
+	run := k.timerRun
+	k.timer = time.AfterFunc(after, func() { s.unanswered(run) })
 }
 
 // unanswered is the end of a kick's backoff.
@@ -289,14 +307,10 @@ func (k *kickState) stopLocked() {
 	k.queued = false
 }
 
-// backoff is how long the kick sent now may go unanswered: about two round trips
-// at first, doubling, a little less at random so that streams spread.
-func (k *kickState) backoff() time.Duration {
-	rtt := k.roundTrip
-	if rtt == 0 {
-		rtt = firstRoundTrip
-	}
-	d := max(2*rtt, minBackoff)
+// backoff doubles first with each attempt, up to maxBackoff, and is a little less
+// at random so that streams spread.
+func (k *kickState) backoff(first time.Duration) time.Duration {
+	d := first
 	for range k.attempt {
 		if d >= maxBackoff {
 			break

@@ -115,6 +115,20 @@ func TestFreshInTheMomentOfTheCancellation(t *testing.T) {
 	})
 }
 
+// TestFreshInTheMomentOfTheArrival: Applied may have come and gone between a
+// waiter's first look and its place among those who are woken.
+func TestFreshInTheMomentOfTheArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, ample())
+		r.Applied(10)
+		if g, err := r.join(10); g != nil || err != nil {
+			t.Errorf("join returned %v, %v; want nothing to wait for", g, err)
+		}
+		r.wantIdle(t)
+		r.wantKicks(t)
+	})
+}
+
 func TestAppliedOnlyGoesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, ample())

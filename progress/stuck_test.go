@@ -97,7 +97,7 @@ func TestNobodyWaitsNobodyIsStuck(t *testing.T) {
 		r.wait(t.Context(), 11)
 		r.Replied(5)
 		r.Replied(5)
-		advance(time.Second)
+		advance(3 * time.Second)
 		r.Rebound() // those were of another watch
 		r.Replied(5)
 		r.Replied(5)

@@ -20,6 +20,9 @@ type Tap interface {
 	// revision, and that they are all: etcd does not split a revision over
 	// responses.
 	Revision(revision uint64, events int)
+	// Progress tells that etcd reported progress: every event at or below revision
+	// was told by Revision before. The watch delivers the report as well.
+	Progress(revision uint64)
 	// Closed tells that the watch has ended.
 	Closed()
 }
@@ -124,7 +127,7 @@ func (w *Watcher) serve(ctx context.Context, tap Tap, out chan<- clientv3.WatchR
 	})
 	defer tap.Closed()
 	for resp := range in {
-		announce(tap, resp.Events)
+		announce(tap, &resp)
 		select {
 		case out <- resp:
 		case <-ctx.Done():
@@ -133,8 +136,12 @@ func (w *Watcher) serve(ctx context.Context, tap Tap, out chan<- clientv3.WatchR
 	}
 }
 
-// announce tells the tap each revision of a response.
-func announce(tap Tap, events []*clientv3.Event) {
+// announce tells the tap what is in a response.
+func announce(tap Tap, resp *clientv3.WatchResponse) {
+	if resp.IsProgressNotify() {
+		tap.Progress(uint64(resp.Header.Revision))
+	}
+	events := resp.Events
 	for i := 0; i < len(events); {
 		revision, first := events[i].Kv.ModRevision, i
 		for i < len(events) && events[i].Kv.ModRevision == revision {

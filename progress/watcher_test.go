@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -18,6 +19,8 @@ import (
 type tapLog struct {
 	opened chan func(context.Context) error
 	calls  chan string
+
+	reported atomic.Uint64 // by progress; it comes as often as kicks do
 }
 
 func newTapLog() *tapLog {
@@ -31,7 +34,8 @@ func (l *tapLog) Opened(kick func(context.Context) error) {
 func (l *tapLog) Revision(revision uint64, events int) {
 	l.calls <- fmt.Sprintf("revision %d: %d", revision, events)
 }
-func (l *tapLog) Closed() { l.calls <- "closed" }
+func (l *tapLog) Progress(revision uint64) { l.reported.Store(revision) }
+func (l *tapLog) Closed()                  { l.calls <- "closed" }
 
 // want takes the next calls, which must be these.
 func (l *tapLog) want(t *testing.T, calls ...string) {

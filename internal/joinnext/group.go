@@ -112,6 +112,14 @@ func (g *Group[T]) Do(ctx context.Context) (Result[T], error) {
 	}
 }
 
+// Idle tells that no call is in flight and nobody waits, so that a caller that
+// came now would be sent for at once.
+func (g *Group[T]) Idle() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.running
+}
+
 // Close lets every caller return ErrClosed, now and from now on, cancels the
 // call in flight and waits until its goroutine has ended. It may be called
 // more than once, and each call waits. It must not be called from run.

@@ -185,7 +185,8 @@ func (t *tap) Opened(kick func(context.Context) error) { t.kick = kick }
 func (t *tap) Revision(revision uint64, events int) {
 	t.told = append(t.told, fmt.Sprintf("%d:%d", revision, events))
 }
-func (t *tap) Closed() { t.closed = true }
+func (t *tap) Progress(revision uint64) { t.told = append(t.told, fmt.Sprintf("progress %d", revision)) }
+func (t *tap) Closed()                  { t.closed = true }
 
 func TestTap(t *testing.T) {
 	inBubble(t, memstorage.Config{Tapped: true}, func(t *testing.T, s *memstorage.Storage) {
@@ -205,6 +206,9 @@ func TestTap(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, w, "BOOKMARK 4")
+		if last := told.told[len(told.told)-1]; last != "progress 4" {
+			t.Errorf("the tap was told %q last, want the progress", last)
+		}
 		want(t, other) // a kick is for one watch
 		w.Stop()
 		synctest.Wait()

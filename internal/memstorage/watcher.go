@@ -105,7 +105,10 @@ func (w *watcher) run() {
 			}
 			return
 		case i.progress != 0:
-			ok = w.pass() && w.send(w.bookmark(i))
+			if ok = w.pass(); ok && opened {
+				w.tap.Progress(i.progress)
+			}
+			ok = ok && w.send(w.bookmark(i))
 		default:
 			ok = w.deliver(i, opened)
 		}
