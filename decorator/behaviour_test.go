@@ -35,6 +35,7 @@ func behind(t *testing.T, s setup, f func(*testing.T, *rig, *spy)) {
 		if _, err := list(t.Context(), r.store, everything("")); err != nil {
 			t.Fatal(err)
 		}
+		settled()
 		if r.applied() != appliedAt {
 			t.Fatalf("the cache is at %d, want %d", r.applied(), appliedAt)
 		}

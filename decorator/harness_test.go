@@ -53,6 +53,8 @@ type setup struct {
 	feedless bool   // somebody else built the cache
 	untapped bool   // the storage has no progress.Watcher
 	filling  bool   // the first fill of the cache is held back
+	// before runs when there is a backend and nothing else; nil: nothing.
+	before func(*rig)
 	// inner and raw wrap what the Store and the cache see; nil: nothing.
 	inner, raw func(storage.Interface) storage.Interface
 }
@@ -81,6 +83,9 @@ func newRig(t *testing.T, s setup) *rig {
 	t.Helper()
 	r := &rig{t: t, memory: memstorage.NewBackend()}
 	r.cached, r.writer = r.storage(!s.untapped && !s.feedless), r.storage(false)
+	if s.before != nil {
+		s.before(r)
+	}
 	cfg := s.cfg
 	cfg.Source = freshness.SourceFunc(r.writer.GetCurrentResourceVersion)
 	cfg.Registerer = prometheus.NewRegistry()

@@ -23,6 +23,7 @@ func TestBounded(t *testing.T) {
 		if _, err := list(t.Context(), r.store, everything("0")); err != nil {
 			t.Fatal(err)
 		}
+		settled() // no kick is on its way
 		first, reads := r.applied(), r.floorReads()
 		r.memory.Bump()
 		time.Sleep(age)
@@ -174,7 +175,7 @@ func TestShadow(t *testing.T) {
 		want  outcome
 	}{
 		"fresh":     {func(*rig) {}, outcomeOK},
-		"not fresh": {func(r *rig) { r.cached.Hold() }, outcomeNotFresh},
+		"not fresh": {func(r *rig) { r.cached.Hold(); r.memory.Bump() }, outcomeNotFresh},
 		"no floor":  {func(r *rig) { r.failFloors(errors.New("no quorum")) }, outcomeNoFloor},
 	} {
 		t.Run(name, func(t *testing.T) {

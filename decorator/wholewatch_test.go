@@ -43,19 +43,23 @@ func (s state) follow(w watch.Interface) error {
 		if err := failureOf(event); err != nil {
 			return err
 		}
-		object, err := meta.Accessor(event.Object)
-		if err != nil {
-			return err
-		}
-		key := "/pods/" + object.GetNamespace() + "/" + object.GetName()
-		switch event.Type {
-		case watch.Added, watch.Modified:
-			s[key] = object.GetResourceVersion()
-		case watch.Deleted:
-			delete(s, key)
-		}
+		s.apply(event)
 	}
 	return nil
+}
+
+func (s state) apply(event watch.Event) {
+	object, err := meta.Accessor(event.Object)
+	if err != nil {
+		return
+	}
+	key := "/pods/" + object.GetNamespace() + "/" + object.GetName()
+	switch event.Type {
+	case watch.Added, watch.Modified:
+		s[key] = object.GetResourceVersion()
+	case watch.Deleted:
+		delete(s, key)
+	}
 }
 
 // beginning is a way in which a client can begin a watch, and what it knows then.
