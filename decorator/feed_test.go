@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -206,6 +207,36 @@ func TestBookmarkBelow(t *testing.T) {
 			}
 		}
 		r.wantApplied(3)
+	})
+}
+
+// TestProgressWaitsForEvents: progress that is known before the events below it have
+// come through the storage is not passed on before them.
+func TestProgressWaitsForEvents(t *testing.T) {
+	byHand(t, func(t *testing.T, r *rig, _ *spy) {
+		w := r.open("1", nil)
+		want(t, w, "BOOKMARK @1")
+		for range 50 { // whether the event or the progress is taken first is left to chance
+			var newest uint64
+			for _, name := range []string{"a", "b", "c"} {
+				newest = r.put(name)
+			}
+			r.cached.SendProgress(newest)
+			settled() // the events are on their way, and the Feed waits with the first
+			at := newest - 3
+			for _, event := range received(w) {
+				object, err := meta.Accessor(event.Object)
+				if err != nil {
+					t.Fatal(failureOf(event))
+				}
+				version, err := r.cached.Versioner().ParseResourceVersion(object.GetResourceVersion())
+				if err != nil || version < at || event.Type != watch.Bookmark && version != at+1 {
+					t.Fatalf("%s came after revision %d", short(event), at)
+				}
+				at = version
+			}
+			r.wantApplied(newest)
+		}
 	})
 }
 
