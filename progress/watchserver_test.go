@@ -68,7 +68,10 @@ func (s *watchServer) Watch(stream pb.Watch_WatchServer) error {
 			if err != nil {
 				return
 			}
-			st.requests <- request
+			select {
+			case st.requests <- request:
+			case <-st.ended: // and the test took none of some thousands
+			}
 		}
 	})
 	select {
