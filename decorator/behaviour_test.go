@@ -71,6 +71,8 @@ func TestListRoutes(t *testing.T) {
 		"unset, not older":                {"", listOptions{match: notOlderThan}, step{fresh, 1, floorAt}},
 		"unset, token of the newest":      {"", listOptions{token: tokenNewest}, step{"list ", 2, floorAt}},
 		"unset, token of a revision":      {"", listOptions{token: token(appliedAt)}, step{"list ", 0, appliedAt}},
+		"unset, token beside a match":     {"", listOptions{token: token(appliedAt), match: notOlderThan}, step{"list NotOlderThan", 1, floorAt}},
+		"zero, token beside a match":      {"", listOptions{rv: "0", token: "e30", match: notOlderThan, single: true}, step{"list 0NotOlderThan", 1, floorAt}},
 		"zero, Verified":                  {ZeroVerified, listOptions{rv: "0"}, step{"list 0", 1, floorAt}},
 		"zero, Verified, limit":           {ZeroVerified, listOptions{rv: "0", limit: 2}, step{"list 0", 1, floorAt}},
 		"zero, Verified, not older":       {ZeroVerified, listOptions{rv: "0", match: notOlderThan}, step{"list 0NotOlderThan", 1, floorAt}},

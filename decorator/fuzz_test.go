@@ -69,6 +69,7 @@ func FuzzOptions(f *testing.F) {
 	for _, t := range []string{tokenNewest, token(8), token(5), token(2), token(10), token(math.MinInt64), "garbage", "e30"} {
 		for _, rv := range []string{"", "0", "5"} {
 			f.Add(uint8(0), "/pods/", rv, "", int64(1), t, "", "spec.nodeName=n1", false, uint8(0), false, uint8(0))
+			f.Add(uint8(0), "/pods/", rv, "NotOlderThan", int64(2), t, "", "", rv == "0", uint8(0), false, uint8(0))
 			f.Add(uint8(0), "/pods/ns", rv, "Newest", int64(0), t, "app!=x", "", true, uint8(0), false, uint8(3))
 		}
 	}
@@ -238,10 +239,11 @@ func (z fuzzed) floored() bool {
 	if z.verb != 0 || !z.newest() {
 		return false
 	}
-	if _, at, err := storage.DecodeContinue(z.token, "/pods/"); z.token != "" && !z.single {
-		return err == nil && at < 0
+	if z.token == "" || z.single || z.match != "" { // else it is ignored
+		return true
 	}
-	return true
+	_, at, err := storage.DecodeContinue(z.token, "/pods/")
+	return err == nil && at < 0
 }
 
 // truth is what the answer must be where it is of the newest data: what the storage
@@ -257,6 +259,9 @@ func (z fuzzed) truth(t *testing.T, r *rig) (state, bool) {
 		}
 		if z.rv == "0" || z.limit < 0 {
 			opts.Predicate.Limit = 0 // ignored
+		}
+		if z.match != "" {
+			opts.Predicate.Continue = "" // ignored
 		}
 	case 1:
 		if !z.newest() {

@@ -67,8 +67,11 @@ func (r router) list(opts storage.ListOptions) route {
 		return route{}
 	}
 	pred, match := opts.Predicate, opts.ResourceVersionMatch
-	if pred.Continue != "" {
-		if !opts.Recursive || match != "" || version != 0 {
+	// Beside a match upstream ignores a token, which must not be a way round the
+	// floor; a list that is not recursive and has one is the storage's.
+	token := pred.Continue != ""
+	if token && match == "" {
+		if !opts.Recursive || version != 0 {
 			return route{}
 		}
 		// A token with a negative revision asks for the newest data.
@@ -89,7 +92,7 @@ func (r router) list(opts storage.ListOptions) route {
 	}
 	switch {
 	case opts.ResourceVersion == "":
-		return route{kind: routeFloor, rewrite: true}
+		return route{kind: routeFloor, rewrite: !token} // a token forbids a version
 	case version == 0:
 		return r.zeroRoute(false)
 	default:
