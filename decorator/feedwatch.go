@@ -51,6 +51,8 @@ type feedWatch struct {
 	done   chan struct{}
 	filled atomic.Bool // the phase is steady
 
+	received atomic.Uint64 // events of that phase
+
 	// Set by the progress.Watcher: see Opened, Revision and Progress.
 	kick   atomic.Pointer[func(context.Context) error]
 	tapped struct {
@@ -58,17 +60,15 @@ type feedWatch struct {
 		revision uint64         // newest announced
 		many     map[uint64]int // events of the revisions that have more than one
 		events   uint64         // announced so far
-		progress uint64         // newest reported
-		before   uint64         // events announced before it
+		progress uint64         // newest report taken
 	}
 	progressed chan struct{}
 
 	// Owned by run, and by Feed.Watch after done.
-	phase    phase
-	at       delivery
-	size     int    // events of at.revision; 0: not known
-	received uint64 // events since the fill
-	pending  uint64 // whole once the cache takes another item; 0: nothing to prove
+	phase   phase
+	at      delivery
+	size    int    // events of at.revision; 0: not known
+	pending uint64 // whole once the cache takes another item; 0: nothing to prove
 }
 
 var closedChannel = func() chan struct{} {
@@ -98,7 +98,7 @@ func (w *feedWatch) Stop() {
 	})
 }
 
-// Opened is progress.Tap.
+// Opened is progress.Tap. It comes again for each stream of the watch.
 func (w *feedWatch) Opened(kick func(context.Context) error) {
 	w.kick.Store(&kick)
 	w.feed.tapped.Store(true)
@@ -116,16 +116,22 @@ func (w *feedWatch) Revision(revision uint64, events int) {
 	}
 }
 
-// Progress is progress.Tap.
-func (w *feedWatch) Progress(revision uint64) {
-	w.tapped.mu.Lock()
-	w.tapped.progress, w.tapped.before = revision, w.tapped.events
-	w.tapped.mu.Unlock()
+// Progress is progress.Tap. It takes the report past the raw storage, which would
+// hand it through half a dozen goroutines: when no event is on its way there, the
+// cache is about to have all that the report is about.
+func (w *feedWatch) Progress(revision uint64) (taken bool) {
 	w.feed.stream.Replied(revision)
+	w.tapped.mu.Lock()
+	defer w.tapped.mu.Unlock()
+	if !w.filled.Load() || w.received.Load() != w.tapped.events {
+		return false
+	}
+	w.tapped.progress = revision
 	select {
 	case w.progressed <- struct{}{}:
 	default:
 	}
+	return true
 }
 
 // Closed is progress.Tap.
@@ -145,14 +151,16 @@ func (w *feedWatch) sizeOf(revision uint64) int {
 	return 1
 }
 
-// shortcut passes progress on before it has come through the raw storage, which
-// hands each item through half a dozen goroutines: when no event is on its way
-// there, the cache has all that the report is about.
+// shortcut hands on the newest report that Progress took.
 func (w *feedWatch) shortcut() bool {
 	w.tapped.mu.Lock()
-	revision, before := w.tapped.progress, w.tapped.before
+	revision := w.tapped.progress
 	w.tapped.mu.Unlock()
-	if w.phase != phaseSteady || w.received != before || revision <= w.at.revision {
+	switch {
+	case revision < w.at.revision:
+		w.feed.observe.bookmarkDropped()
+		return true
+	case revision == w.at.whole:
 		return true
 	}
 	return w.proved(newBookmark(w.feed.newItem, revision), revision)
@@ -267,7 +275,7 @@ func (w *feedWatch) proved(bookmark watch.Event, revision uint64) bool {
 }
 
 func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint64) bool {
-	w.received++
+	w.received.Add(1)
 	if revision <= w.at.whole {
 		return w.overtaken(revision)
 	}

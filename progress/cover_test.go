@@ -61,10 +61,10 @@ func TestAnswerStartsTheBackoffOver(t *testing.T) {
 		r.wait(t.Context(), 10)
 		r.wait(t.Context(), 20)
 		advance(2 * time.Second) // each 80 to 100 ms by now
-		r.kick.roundTrip = ms
+		r.setRoundTrip(ms)
 		before := len(r.kicked())
 		r.answer(15)
-		r.kick.roundTrip = ms // it seemed to take up to 100 ms
+		r.setRoundTrip(ms) // it seemed to take up to 100 ms
 		advance(20 * ms)
 		kicks := r.kicked()
 		if len(kicks) < before+1 || kicks[before] != 2*time.Second {
@@ -74,5 +74,20 @@ func TestAnswerStartsTheBackoffOver(t *testing.T) {
 		if n := len(r.kicked()) - before; n < 3 {
 			t.Errorf("%d kicks in 100 ms after the answer, want some, as at first", n)
 		}
+	})
+}
+
+// TestTimerThatFiredTooLate: the end of a backoff that waited for the lock while the
+// kick was answered does not end the next kick's.
+func TestTimerThatFiredTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, ample())
+		r.wait(t.Context(), 10)
+		run := r.kick.timerRun
+		advance(ms)
+		r.answer(10)
+		r.wait(t.Context(), 11)
+		r.unanswered(run)
+		r.wantKicks(t, 0, ms)
 	})
 }

@@ -70,3 +70,20 @@ func TestHintDuringACall(t *testing.T) {
 		r.wantIdle(t)
 	})
 }
+
+// TestReboundDropsAHintThatIsHeldBack, and its token is not lost: a watch that is
+// opened anew reports by itself, and who waits kicks.
+func TestReboundDropsAHintThatIsHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := NewCoordinator(Config{Rate: 20, Burst: 1}) // 50 ms a token
+		first, hinted := newRig(t, budget), newRig(t, budget)
+		first.wait(t.Context(), 10)
+		first.answer(10)
+		hinted.Hint()
+		hinted.Rebound()
+		advance(60 * ms)
+		hinted.wantKicks(t)
+		first.wait(t.Context(), 11)
+		first.wantKicks(t, 0, 60*ms)
+	})
+}

@@ -102,7 +102,7 @@ func TestBackoffFollowsTheRoundTrip(t *testing.T) {
 		t.Run(fmt.Sprint(test.roundTrip, test.below), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, ample())
-				r.kick.roundTrip = test.roundTrip
+				r.setRoundTrip(test.roundTrip)
 				if test.below {
 					r.onKick = func(context.Context) error { r.Replied(0); return nil }
 				}
@@ -116,9 +116,9 @@ func TestBackoffFollowsTheRoundTrip(t *testing.T) {
 							t.Errorf("kick %d came %v after the one before, want between %v and %v", i+1, gap, longest*4/5, longest)
 						}
 					}
-					r.kick.roundTrip = test.roundTrip
+					r.setRoundTrip(test.roundTrip)
 					r.Applied(revision + 1)
-					r.kick.roundTrip = test.roundTrip
+					r.setRoundTrip(test.roundTrip)
 				}
 			})
 		})

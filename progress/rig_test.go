@@ -131,3 +131,10 @@ func wantBlocked(t *testing.T, returned <-chan error) {
 	default:
 	}
 }
+
+// setRoundTrip stands for what was measured before.
+func (r *rig) setRoundTrip(d time.Duration) {
+	r.Stream.mu.Lock()
+	defer r.Stream.mu.Unlock()
+	r.kick.roundTrip = d
+}

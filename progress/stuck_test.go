@@ -36,7 +36,7 @@ func TestStuck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, ample())
-				r.kick.roundTrip = test.roundTrip
+				r.setRoundTrip(test.roundTrip)
 				r.wait(t.Context(), 10)
 				r.wait(t.Context(), 20)
 				var stuck []time.Duration

@@ -4,26 +4,28 @@ import (
 	"context"
 	"sync"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/metadata"
 )
 
 // Tap is how the owner of a cache's watch follows the etcd watch behind it. Its
-// methods are called in order, from one goroutine at a time, and must not block.
+// methods are called one at a time, in the order of what came from etcd and before
+// the watch delivers it, and must not block.
 type Tap interface {
 	// Opened tells that etcd has confirmed the watch, on a gRPC stream that it
-	// shares with no other. kick asks for progress on that stream; after the
-	// watch has ended it fails and leaves nothing behind. A watch that etcd
-	// refused is opened and then closed; one that it never answered is neither.
+	// shares with no other; again when a stream that broke was replaced. kick asks
+	// for progress on that stream. When the stream has ended it fails, and leaves
+	// nothing behind.
 	Opened(kick func(context.Context) error)
-	// Revision tells that the watch is about to deliver this many events of one
-	// revision, and that they are all: etcd does not split a revision over
-	// responses.
+	// Revision tells that the watch will deliver this many events of one revision,
+	// and that they are all: etcd does not split a revision over responses. A
+	// storage between the watch and the cache must make one event of each.
 	Revision(revision uint64, events int)
-	// Progress tells that etcd reported progress: every event at or below revision
-	// was told by Revision before. The watch delivers the report as well.
-	Progress(revision uint64)
-	// Closed tells that the watch has ended.
+	// Progress tells that etcd answered a kick: every event at or below revision was
+	// told by Revision before. The watch delivers the report as well, unless taken is
+	// true: the Tap's owner then makes use of it by itself.
+	Progress(revision uint64) (taken bool)
+	// Closed tells that the watch has ended. Nothing is told after it.
 	Closed()
 }
 
@@ -104,49 +106,20 @@ func (w *Watcher) Close() error {
 // serve runs one tapped watch from its opening to its end.
 func (w *Watcher) serve(ctx context.Context, tap Tap, out chan<- clientv3.WatchResponse, key string, opts []clientv3.OpOption) {
 	defer close(out)
-	own := clientv3.NewWatcher(w.client)
+	line := &line{WatchClient: pb.NewWatchClient(w.client.ActiveConnection()), tap: tap}
+	defer line.close()
+	own := clientv3.NewWatchFromWatchClient(line, w.client)
 	defer own.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// Close must also end a watch that etcd has not answered yet.
 	stop := context.AfterFunc(w.life, cancel)
 	defer stop()
-
-	// clientv3 finds the stream of a context by its metadata, and tells empty from
-	// none: so the watch gets what its kicks will carry.
-	md, _ := metadata.FromOutgoingContext(ctx)
-	ctx = metadata.NewOutgoingContext(ctx, md)
-	in := own.Watch(ctx, key, opts...)
-	if ctx.Err() != nil {
-		return // perhaps before etcd has answered
-	}
-	// Watch returns when etcd has answered the create request. A progress request
-	// goes out after it, on this stream and on any that replaces it.
-	tap.Opened(func(kctx context.Context) error {
-		return own.RequestProgress(metadata.NewOutgoingContext(kctx, md))
-	})
-	defer tap.Closed()
-	for resp := range in {
-		announce(tap, &resp)
+	for resp := range own.Watch(ctx, key, opts...) {
 		select {
 		case out <- resp:
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// announce tells the tap what is in a response.
-func announce(tap Tap, resp *clientv3.WatchResponse) {
-	if resp.IsProgressNotify() {
-		tap.Progress(uint64(resp.Header.Revision))
-	}
-	events := resp.Events
-	for i := 0; i < len(events); {
-		revision, first := events[i].Kv.ModRevision, i
-		for i < len(events) && events[i].Kv.ModRevision == revision {
-			i++
-		}
-		tap.Revision(uint64(revision), i-first)
 	}
 }

@@ -20,7 +20,8 @@ type tapLog struct {
 	opened chan func(context.Context) error
 	calls  chan string
 
-	reported atomic.Uint64 // by progress; it comes as often as kicks do
+	reported atomic.Uint64 // by Progress; it comes as often as kicks do
+	takes    atomic.Bool   // what Progress answers
 }
 
 func newTapLog() *tapLog {
@@ -34,8 +35,11 @@ func (l *tapLog) Opened(kick func(context.Context) error) {
 func (l *tapLog) Revision(revision uint64, events int) {
 	l.calls <- fmt.Sprintf("revision %d: %d", revision, events)
 }
-func (l *tapLog) Progress(revision uint64) { l.reported.Store(revision) }
-func (l *tapLog) Closed()                  { l.calls <- "closed" }
+func (l *tapLog) Progress(revision uint64) bool {
+	l.reported.Store(revision)
+	return l.takes.Load()
+}
+func (l *tapLog) Closed() { l.calls <- "closed" }
 
 // want takes the next calls, which must be these.
 func (l *tapLog) want(t *testing.T, calls ...string) {
@@ -100,11 +104,17 @@ func TestTapCalls(t *testing.T) {
 	tap.want(t, "revision 14: 4", "revision 15: 1")
 	wantRevisions(t, out, 14, 14, 14, 14, 15)
 
-	// Progress has no revision of its own.
+	// Progress has no revision of its own. The Tap is told before, and one that it
+	// takes is not delivered, but now and then, for clientv3 to resume from.
 	st.progress(t, 15)
 	if resp := next(t, out, "progress"); !resp.IsProgressNotify() || resp.Header.Revision != 15 {
 		t.Errorf("got %+v, want progress at 15", resp)
 	}
+	if told := tap.reported.Load(); told != 15 {
+		t.Errorf("the tap was told progress %d, want 15", told)
+	}
+	tap.takes.Store(true)
+	st.progress(t, 15) // right after one that was delivered: it stays with the tap
 	st.events(t, 0, 16)
 	tap.want(t, "revision 16: 1")
 	wantRevisions(t, out, 16)
@@ -281,6 +291,10 @@ func TestReconnect(t *testing.T) {
 			t.Fatalf("the watch went on with %v, want its key from revision %d", create, from)
 		}
 		dropped.stream.created(t, 0)
+		if err := dropped.kick(t.Context()); err == nil {
+			t.Fatal("the kick of the stream that broke still asks")
+		}
+		dropped.kick = next(t, dropped.opened, "Opened for the new stream")
 		dropped.stream.events(t, 0, from)
 		wantRevisions(t, dropped.out, from)
 		if err := dropped.kick(t.Context()); err != nil {

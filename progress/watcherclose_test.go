@@ -2,6 +2,7 @@ package progress
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -68,7 +69,10 @@ func TestCloseEndsEverything(t *testing.T) {
 	for revision := int64(11); revision < 20; revision++ {
 		st.events(t, 0, revision)
 	}
-	full.want(t, "opened", "revision 11: 1") // it stands where nobody takes that
+	full.want(t, "opened")
+	for revision := 11; revision < 20; revision++ {
+		full.want(t, fmt.Sprintf("revision %d: 1", revision)) // told, though nobody takes the first
+	}
 	var opening sync.WaitGroup
 	opening.Go(func() { outs = append(outs, watcher.Watch(t.Context(), "untapped")) })
 	st = next(t, server.streams, "the shared stream")

@@ -185,8 +185,11 @@ func (t *tap) Opened(kick func(context.Context) error) { t.kick = kick }
 func (t *tap) Revision(revision uint64, events int) {
 	t.told = append(t.told, fmt.Sprintf("%d:%d", revision, events))
 }
-func (t *tap) Progress(revision uint64) { t.told = append(t.told, fmt.Sprintf("progress %d", revision)) }
-func (t *tap) Closed()                  { t.closed = true }
+func (t *tap) Progress(revision uint64) bool {
+	t.told = append(t.told, fmt.Sprintf("progress %d", revision))
+	return false
+}
+func (t *tap) Closed() { t.closed = true }
 
 func TestTap(t *testing.T) {
 	inBubble(t, memstorage.Config{Tapped: true}, func(t *testing.T, s *memstorage.Storage) {

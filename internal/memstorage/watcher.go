@@ -105,10 +105,7 @@ func (w *watcher) run() {
 			}
 			return
 		case i.progress != 0:
-			if ok = w.pass(); ok && opened {
-				w.tap.Progress(i.progress)
-			}
-			ok = ok && w.send(w.bookmark(i))
+			ok = w.pass() && (opened && w.tap.Progress(i.progress) || w.send(w.bookmark(i)))
 		default:
 			ok = w.deliver(i, opened)
 		}
