@@ -67,19 +67,23 @@ func (r router) list(opts storage.ListOptions) route {
 		return route{}
 	}
 	pred, match := opts.Predicate, opts.ResourceVersionMatch
-	// Beside a match upstream ignores a token, which must not be a way round the
-	// floor; a list that is not recursive and has one is the storage's.
 	token := pred.Continue != ""
-	if token && match == "" {
-		if !opts.Recursive || version != 0 {
-			return route{}
-		}
-		// A token with a negative revision asks for the newest data.
+	switch {
+	case token && opts.Recursive:
 		_, at, err := storage.DecodeContinue(pred.Continue, r.prefix)
-		if err != nil || at >= 0 {
+		if err != nil || version != 0 {
+			return route{} // an error
+		}
+		// Beside a match upstream ignores the token, which must not be a way round
+		// the floor. A token with a negative revision asks for the newest data.
+		if match == "" && at < 0 {
+			return route{kind: routeFloor}
+		}
+		if match == "" {
 			return route{}
 		}
-		return route{kind: routeFloor}
+	case token && match == "":
+		return route{} // a list of the raw storage
 	}
 	switch match {
 	case "", metav1.ResourceVersionMatchNotOlderThan:

@@ -79,6 +79,8 @@ func TestRouteList(t *testing.T) {
 		"unset, token, not older, single": {listOptions{token: "garbage", match: notOlderThan, single: true}, floor, floor, floor},
 		"zero, token, not older":          {listOptions{rv: "0", token: tokenAt9, match: notOlderThan}, floor, bounded, toInner},
 		"9, token, not older, single":     {listOptions{rv: "9", token: "garbage", match: notOlderThan, single: true}, gate9, gate9, gate9},
+		"9, token, not older":             {listOptions{rv: "9", token: tokenAt9, match: notOlderThan}, toInner, toInner, toInner},
+		"unset, garbage, not older":       {listOptions{token: "garbage", match: notOlderThan}, toInner, toInner, toInner},
 		"unset, token, exact":             {listOptions{token: tokenAt9, match: exactly}, toInner, toInner, toInner},
 		"unset, token, unknown match":     {listOptions{token: tokenAt9, match: unknownRVM}, toInner, toInner, toInner},
 		"unset, token of a revision":      {listOptions{token: tokenAt9}, toInner, toInner, toInner},
