@@ -91,3 +91,19 @@ func TestTimerThatFiredTooLate(t *testing.T) {
 		r.wantKicks(t, 0, ms)
 	})
 }
+
+// TestLowRepliesDoNotPutOffTheNextKick: reports that come by themselves, faster than
+// the backoff ends, are no reason to ask later.
+func TestLowRepliesDoNotPutOffTheNextKick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, ample())
+		r.wait(t.Context(), 10)
+		for range 1000 {
+			r.Replied(5)
+			advance(2 * ms)
+		}
+		if n := len(r.kicked()); n < 18 {
+			t.Errorf("%d kicks in 2 s, want one each 100 ms at least", n)
+		}
+	})
+}

@@ -49,6 +49,7 @@ type kickState struct {
 	calling     bool   // StreamConfig.Kick has not returned
 	again       bool   // to be called again when it has
 	outstanding bool   // sent, not answered, backoff not over
+	heard       bool   // a reply came, and set when to ask again
 	ahead       bool   // sent or queued before its target was known
 	covered     uint64 // while outstanding
 	sends       uint64
@@ -79,9 +80,11 @@ func (s *Stream) Replied(revision uint64) {
 		if s.applied.Load() >= k.covered {
 			s.answeredLocked() // nothing new: no Applied will follow
 		} else {
+			k.heard = true
 			s.armLocked(applyTimeout) // what is missing now is the cache's part
 		}
-	} else if k.outstanding && len(s.groups) > 0 {
+	} else if k.outstanding && len(s.groups) > 0 && !k.heard {
+		k.heard = true // the first: if each did, steady reports would put it off for good
 		s.armLocked(k.backoff(max(k.roundTrip, minRetry)))
 	}
 	target, stuck := s.stuckLocked(revision)
@@ -158,7 +161,7 @@ func (s *Stream) sendLocked() {
 		s.coordinator.refund() // who waited has gone
 		return
 	}
-	k.outstanding, k.covered, k.sentAt = true, math.MaxUint64, time.Now()
+	k.outstanding, k.heard, k.covered, k.sentAt = true, false, math.MaxUint64, time.Now()
 	if !k.ahead {
 		k.covered = 0
 		for _, g := range s.groups {
