@@ -62,7 +62,7 @@ func (l *line) received(s *lineStream, resp *pb.WatchResponse) bool {
 	defer l.mu.Unlock()
 	switch {
 	case l.closed || l.stream != s:
-	case resp.Created:
+	case resp.Created && !resp.Canceled: // both: refused
 		l.opened = true
 		l.tap.Opened(s.kick)
 	case resp.WatchId == clientv3.InvalidWatchID && len(resp.Events) == 0 && !resp.Canceled:
