@@ -149,7 +149,7 @@ func TestWatchRoutes(t *testing.T) {
 	}{
 		"unset":                          {"", listOptions{}, step{"watch ", 1, floorAt}},
 		"unset, initial events":          {"", listOptions{initial: new(true)}, step{"watch F", 1, floorAt}},
-		"unset, no initial events":       {"", listOptions{initial: new(false)}, step{"watch ", 1, appliedAt}},
+		"unset, no initial events":       {"", listOptions{initial: new(false)}, step{"watch F", 1, appliedAt}},
 		"zero, Verified":                 {"", listOptions{rv: "0"}, step{"watch 0", 1, floorAt}},
 		"zero, Verified, initial events": {"", listOptions{rv: "0", initial: new(true)}, step{"watch 0", 1, floorAt}},
 		"zero, Verified, no initial":     {"", listOptions{rv: "0", initial: new(false)}, step{"watch 0", 1, floorAt}},

@@ -49,6 +49,11 @@ func (s *Store) begin(ctx context.Context, v verb, r route) *read {
 // while its cache is not ready: then there is nothing to wait for.
 func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	s := r.store
+	select {
+	case <-s.stream.Done():
+		return 0, newFailure(ErrClosed, nil, r.verb == verbWatch)
+	default:
+	}
 	// Here too, for the reads that need no floor: that the cache has reached a
 	// revision is no proof when it was one of another history.
 	if rewound := s.backend.floors.Rewound(); rewound != nil {
@@ -60,17 +65,16 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 			return 0, waitFailure(r.ctx, err, 0, 0, r.verb == verbWatch)
 		}
 	}
-	if r.route.kind == routeInnerWhole {
-		return 0, nil
-	}
 	if r.route.kind == routeLeast && s.stream.Revision() >= r.route.least {
 		return r.route.least, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(r.ctx, s.backend.cfg.MaxWait, errMaxWait)
 	defer cancel()
-	wait := s.stream.Wait
-	if s.pilot == nil { // a pilot that finds nobody waiting goes back to sleep
-		wait = s.stream.Ahead().Wait
+	ahead := s.stream.Begin()
+	// One progress request beside each floor read, not one for each caller. A pilot
+	// that finds nobody waiting would go back to sleep.
+	if s.pilot == nil && s.backend.floors.Idle() {
+		ahead = s.stream.Ahead()
 	}
 	f, err := r.floor(ctx)
 	if err != nil {
@@ -81,24 +85,22 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		if r.route.least > f.Revision {
 			return 0, tooLarge(r.route.least, f.Revision)
 		}
-		if target = r.route.least; !r.route.gate {
-			return target, nil
-		}
+		target = r.route.least
+	}
+	if r.route.ungated {
+		return target, nil
 	}
 	s.observe.behind(f.Revision, s.stream.Revision())
 	if ready || !toStorage {
 		s.observe.waiting(1)
-		err = wait(ctx, target)
+		err = ahead.Wait(ctx, target)
 		s.observe.waiting(-1)
 		if err != nil {
 			return 0, waitFailure(r.ctx, err, target, s.stream.Revision(), r.verb == verbWatch)
 		}
 	}
 	s.observe.fresh(r.verb, time.Since(r.arrived))
-	if r.route.kind == routeLeast {
-		return target, nil
-	}
-	return f.Revision, nil
+	return target, nil
 }
 
 func (r *read) floor(ctx context.Context) (freshness.Floor, error) {

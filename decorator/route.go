@@ -13,9 +13,8 @@ type route struct {
 	rewrite bool
 	// least is N of routeLeast.
 	least uint64
-	// gate makes routeLeast wait until the cache has reached N. Without it N only
-	// has to exist.
-	gate bool
+	// ungated: the revision only has to exist, the cache need not have reached it.
+	ungated bool
 }
 
 type routeKind uint8
@@ -23,8 +22,6 @@ type routeKind uint8
 const (
 	// routeInner: the call goes to the inner storage unchanged.
 	routeInner routeKind = iota
-	// routeInnerWhole: the same, but what the cache answers must be whole.
-	routeInnerWhole
 	// routeFloor: gate on a floor read after the call.
 	routeFloor
 	// routeBounded: gate on a floor at most MaxStaleness old.
@@ -35,7 +32,7 @@ const (
 
 func (k routeKind) String() string {
 	switch k {
-	case routeInner, routeInnerWhole:
+	case routeInner:
 		return "inner"
 	case routeFloor:
 		return "floor"
@@ -100,7 +97,7 @@ func (r router) list(opts storage.ListOptions) route {
 	case version == 0:
 		return r.zeroRoute(false)
 	default:
-		return route{kind: routeLeast, least: version, gate: true}
+		return route{kind: routeLeast, least: version}
 	}
 }
 
@@ -117,7 +114,7 @@ func (r router) get(opts storage.GetOptions) route {
 	case version == 0:
 		return r.zeroRoute(true)
 	default:
-		return route{kind: routeLeast, least: version, gate: true}
+		return route{kind: routeLeast, least: version}
 	}
 }
 
@@ -134,13 +131,13 @@ func (r router) watch(opts storage.ListOptions, watchList bool) route {
 	}
 	switch {
 	case opts.ResourceVersion == "" && initial != nil && !*initial:
-		return route{kind: routeInnerWhole}
+		return route{kind: routeFloor, rewrite: true, ungated: true}
 	case opts.ResourceVersion == "":
 		return route{kind: routeFloor, rewrite: initial != nil}
 	case version == 0:
 		return r.zeroRoute(false)
 	default:
-		return route{kind: routeLeast, least: version, gate: initial != nil && *initial}
+		return route{kind: routeLeast, least: version, ungated: initial == nil || !*initial}
 	}
 }
 

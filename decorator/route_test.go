@@ -46,12 +46,12 @@ type listOptions struct {
 
 var (
 	toInner = route{}
-	whole   = route{kind: routeInnerWhole}
+	start   = route{kind: routeFloor, rewrite: true, ungated: true}
 	floor   = route{kind: routeFloor}
 	floorRV = route{kind: routeFloor, rewrite: true}
 	bounded = route{kind: routeBounded}
-	gate9   = route{kind: routeLeast, least: 9, gate: true}
-	exists9 = route{kind: routeLeast, least: 9}
+	gate9   = route{kind: routeLeast, least: 9}
+	exists9 = route{kind: routeLeast, least: 9, ungated: true}
 )
 
 func zero(z ZeroVersion) router {
@@ -159,7 +159,7 @@ func TestRouteWatch(t *testing.T) {
 	}{
 		"unset":                    {listOptions{}, floor, floor, floor, floor},
 		"unset, initial events":    {listOptions{initial: new(true)}, floorRV, floorRV, floorRV, floor},
-		"unset, no initial events": {listOptions{initial: new(false)}, whole, whole, whole, floor},
+		"unset, no initial events": {listOptions{initial: new(false)}, start, start, start, floor},
 		"zero":                     {listOptions{rv: "0"}, floor, bounded, toInner, floor},
 		"zero, initial events":     {listOptions{rv: "0", initial: new(true)}, floor, bounded, toInner, floor},
 		"zero, no initial events":  {listOptions{rv: "0", initial: new(false)}, floor, bounded, toInner, floor},
