@@ -133,6 +133,20 @@ func (f *Feed) kick(ctx context.Context) error {
 	return f.raw.RequestWatchProgress(ctx)
 }
 
+// kickNow is kick where nothing has to be waited for: the watch is open.
+func (f *Feed) kickNow() bool {
+	if !f.mu.TryLock() {
+		return false // the watch is being opened
+	}
+	w := f.watch
+	f.mu.Unlock()
+	if w == nil {
+		return false
+	}
+	kick := w.kick.Load()
+	return kick != nil && (*kick)(context.Background()) == nil
+}
+
 // whole says whether the options are those of a cache: everything of the resource.
 func (f *Feed) whole(key string, opts storage.ListOptions) bool {
 	return opts.Recursive && trimSlash(key) == trimSlash(f.resource.Prefix) && opts.Predicate.Empty()

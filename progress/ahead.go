@@ -45,12 +45,15 @@ func (s *Stream) Ahead() Ahead {
 		return a
 	}
 	s.mu.Lock()
-	a.kicked = s.aheadLocked()
+	due := s.dueLocked(func() { a.kicked = s.aheadLocked() })
 	a.sends = s.kick.sends
 	if s.kick.queued {
 		a.sends++ // the budget holds this one back; it is not another
 	}
 	s.mu.Unlock()
+	if due {
+		s.kickNow()
+	}
 	return a
 }
 

@@ -45,8 +45,10 @@ var errKickTimeout = errors.New("progress: the watch took no progress request in
 // or above them. So a waiter kicks only when the lowest revision waited for is
 // not covered yet, and one floor kicks a stream once.
 type kickState struct {
-	queued      bool   // waits for the budget
-	calling     bool   // StreamConfig.Kick has not returned
+	queued      bool // waits for the budget
+	calling     bool // StreamConfig.Kick has not returned
+	inline      bool // whoever holds the lock sends what becomes due after it
+	due         bool
 	again       bool   // to be called again when it has
 	outstanding bool   // sent, not answered, backoff not over
 	heard       bool   // a reply came, and set when to ask again
@@ -125,6 +127,17 @@ func (s *Stream) kickLocked() {
 	s.requestLocked(s.oldestLocked())
 }
 
+// dueLocked runs ask, and tells whether a kick became due that the caller is to
+// send once it has let go of the lock.
+func (s *Stream) dueLocked(ask func()) bool {
+	k := &s.kick
+	k.inline = s.cfg.KickNow != nil
+	ask()
+	due := k.due
+	k.inline, k.due = false, false
+	return due
+}
+
 // aheadLocked asks for progress before a target is known.
 func (s *Stream) aheadLocked() bool {
 	k := &s.kick
@@ -179,11 +192,32 @@ func (s *Stream) sendLocked() {
 	}
 	k.sends++
 	k.calling = true
-	k.calls.Go(func() {
+	if k.inline {
+		k.due = true
+		return
+	}
+	s.callLocked()
+}
+
+func (s *Stream) callLocked() {
+	s.kick.calls.Go(func() {
 		for again := true; again; {
 			again = s.call()
 		}
 	})
+}
+
+// kickNow sends the kick that became due under the lock, on the goroutine of the
+// caller: on a busy machine a goroutine of its own starts late.
+func (s *Stream) kickNow() {
+	if s.cfg.KickNow() && !s.called(nil) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.callLocked()
+	}
 }
 
 // call is one call of StreamConfig.Kick. It tells whether another is to follow,
@@ -191,7 +225,11 @@ func (s *Stream) sendLocked() {
 func (s *Stream) call() (again bool) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), kickTimeout, errKickTimeout)
 	defer cancel()
-	err := s.cfg.Kick(ctx)
+	return s.called(s.cfg.Kick(ctx))
+}
+
+// called notes that a kick was sent, or why not.
+func (s *Stream) called(err error) (again bool) {
 	s.mu.Lock()
 	k := &s.kick
 	again = k.again && k.outstanding

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -25,8 +26,9 @@ type line struct {
 	pb.WatchClient
 	tap Tap
 
+	stream atomic.Pointer[lineStream] // nil once closed
+
 	mu     sync.Mutex // orders what the tap is told
-	stream *lineStream
 	opened bool
 	closed bool
 	passed time.Time       // when a report was last delivered
@@ -41,7 +43,8 @@ func (l *line) Watch(ctx context.Context, opts ...grpc.CallOption) (pb.Watch_Wat
 	}
 	s := &lineStream{Watch_WatchClient: inner, line: l}
 	l.mu.Lock()
-	l.stream, l.parts = s, nil
+	l.stream.Store(s)
+	l.parts = nil
 	l.mu.Unlock()
 	return s, nil
 }
@@ -50,6 +53,7 @@ func (l *line) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
+	l.stream.Store(nil)
 	if l.opened {
 		l.tap.Closed()
 	}
@@ -61,7 +65,7 @@ func (l *line) received(s *lineStream, resp *pb.WatchResponse) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.closed || l.stream != s:
+	case l.closed || l.stream.Load() != s:
 	case resp.Created && !resp.Canceled: // both: refused
 		l.opened = true
 		l.tap.Opened(s.kick)
@@ -118,16 +122,14 @@ func (s *lineStream) Recv() (*pb.WatchResponse, error) {
 	}
 }
 
-// kick asks for progress. The stream has confirmed its watch: the request comes
+// kick asks for progress, and waits for nothing: gRPC takes a message for a stream
+// that has answered before without, until thousands of them are held up. The stream has confirmed its watch: the request comes
 // after the creation, so that the answer cannot.
 func (s *lineStream) kick(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	s.line.mu.Lock()
-	current := !s.line.closed && s.line.stream == s
-	s.line.mu.Unlock()
-	if !current {
+	if s.line.stream.Load() != s {
 		return errNoStream
 	}
 	return s.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})

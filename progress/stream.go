@@ -19,6 +19,9 @@ type StreamConfig struct {
 	// never called on a waiter's goroutine, never twice at once, and has a
 	// deadline of its own. Required.
 	Kick func(context.Context) error
+	// KickNow, if set, is the same where it can be done without waiting, and is false
+	// where it cannot: then Kick is called. It is called on a waiter's goroutine.
+	KickNow func() bool
 	// Stuck, if set, is called when the backend answers kicks with a revision
 	// below one that is waited for and that does not move. The target is the
 	// lowest revision waited for.
@@ -59,9 +62,12 @@ func (s *Stream) Wait(ctx context.Context, revision uint64) error {
 	if s.applied.Load() >= revision {
 		return nil
 	}
-	g, err := s.join(revision)
+	g, due, err := s.join(revision)
 	if g == nil {
 		return err
+	}
+	if due {
+		s.kickNow()
 	}
 	select {
 	case <-g.done:
@@ -141,25 +147,25 @@ func (s *Stream) Close() {
 }
 
 // join adds the caller to the group of its revision. A nil group means that
-// there is nothing to wait for, or an error.
-func (s *Stream) join(revision uint64) (*group, error) {
+// there is nothing to wait for, or an error. due: the caller is to send a kick.
+func (s *Stream) join(revision uint64) (g *group, due bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, ErrClosed
+		return nil, false, ErrClosed
 	}
 	if s.applied.Load() >= revision {
-		return nil, nil
+		return nil, false, nil
 	}
-	g := s.byRev[revision]
+	g = s.byRev[revision]
 	if g == nil {
 		g = &group{revision: revision, since: time.Now(), done: make(chan struct{})}
 		s.byRev[revision] = g
 		heap.Push(&s.groups, g)
 	}
 	g.waiters++
-	s.kickLocked()
-	return g, nil
+	due = s.dueLocked(s.kickLocked)
+	return g, due, nil
 }
 
 // leave takes a caller out of its group, unless it was woken, and the group with

@@ -14,7 +14,7 @@ import (
 type Tap interface {
 	// Opened tells that etcd has confirmed the watch, on a gRPC stream that it
 	// shares with no other; again when a stream that broke was replaced. kick asks
-	// for progress on that stream. When the stream has ended it fails, and leaves
+	// for progress on that stream, without waiting for anything. When the stream has ended it fails, and leaves
 	// nothing behind.
 	Opened(kick func(context.Context) error)
 	// Revision tells that the watch will deliver this many events of one revision,

@@ -39,11 +39,15 @@ const (
 // A certificate, its key and the CA come from files. The pair is read again at each handshake, so a rotated certificate
 // is presented with the next connection; the CA is read once.
 func dial(ctx context.Context, tc storagebackend.TransportConfig, extra ...grpc.DialOption) (*clientv3.Client, error) {
+	return dialWith(ctx, tc, append(observed(tc), extra...)...)
+}
+
+func dialWith(ctx context.Context, tc storagebackend.TransportConfig, options ...grpc.DialOption) (*clientv3.Client, error) {
 	cfg, err := clientConfig(tc)
 	if err != nil {
 		return nil, err
 	}
-	cfg.DialOptions = append(cfg.DialOptions, extra...)
+	cfg.DialOptions = append(cfg.DialOptions, options...)
 	client, err := clientv3.New(cfg)
 	if err != nil {
 		return nil, err
@@ -53,6 +57,22 @@ func dial(ctx context.Context, tc storagebackend.TransportConfig, extra ...grpc.
 		return nil, err
 	}
 	return client, nil
+}
+
+// observed is how upstream's clients are measured and traced.
+func observed(tc storagebackend.TransportConfig) []grpc.DialOption {
+	metrics := clientMetrics()
+	return []grpc.DialOption{
+		// Chained, not set: etcd's own interceptors (retry and backoff) stand before them, so each attempt is counted.
+		grpc.WithChainUnaryInterceptor(metrics.UnaryClientInterceptor()),
+		grpc.WithChainStreamInterceptor(metrics.StreamClientInterceptor()),
+		// Also where nothing is recorded: the handler carries the caller's trace context to etcd.
+		grpc.WithStatsHandler(otelgrpc.NewClientHandler(
+			otelgrpc.WithMessageEvents(otelgrpc.ReceivedEvents, otelgrpc.SentEvents),
+			otelgrpc.WithPropagators(tracing.Propagators()),
+			otelgrpc.WithTracerProvider(tc.TracerProvider),
+		)),
+	}
 }
 
 // clientConfig says how a transport is dialed.
@@ -75,18 +95,6 @@ func clientConfig(tc storagebackend.TransportConfig) (clientv3.Config, error) {
 		cfg.TLS = tlsConfig
 	}
 
-	metrics := clientMetrics()
-	cfg.DialOptions = []grpc.DialOption{
-		// Chained, not set: etcd's own interceptors (retry and backoff) stand before them, so each attempt is counted.
-		grpc.WithChainUnaryInterceptor(metrics.UnaryClientInterceptor()),
-		grpc.WithChainStreamInterceptor(metrics.StreamClientInterceptor()),
-		// Also where nothing is recorded: the handler carries the caller's trace context to etcd.
-		grpc.WithStatsHandler(otelgrpc.NewClientHandler(
-			otelgrpc.WithMessageEvents(otelgrpc.ReceivedEvents, otelgrpc.SentEvents),
-			otelgrpc.WithPropagators(tracing.Propagators()),
-			otelgrpc.WithTracerProvider(tc.TracerProvider),
-		)),
-	}
 	if tc.EgressLookup == nil {
 		return cfg, nil
 	}
