@@ -77,10 +77,10 @@ func (r report) fastest(of string, to ...string) float64 {
 func TestElsewhere(t *testing.T) {
 	const n = 25
 	_, r := measured(t, "elsewhere", n, 2)
-	if got := r.fastest(nameRVFloor, nameEtcdGet, nameUnverified); got > 3 {
+	if got := r.fastest(nameRVFloor, nameEtcdGet, nameUnverified); got > 3 && !underRace {
 		t.Errorf("rvfloor takes %.2f times as long as a Get and a list from memory; want at most 3", got)
 	}
-	if got := r.fastest(nameStock, nameRVFloor); got < 20 {
+	if got := r.fastest(nameStock, nameRVFloor); got < 20 && !underRace {
 		t.Errorf("stock takes %.1f times as long as rvfloor; want at least 20", got)
 	}
 	if f := r.Sides[nameEtcdGet]; f.Ranges != n || f.Progress != 0 || f.Connections != 1 {
@@ -117,7 +117,7 @@ func TestStorms(t *testing.T) {
 				_, r := measured(t, c.name, c.n, runs)
 				expectStormCounts(t, r, c.unverified)
 				ratio := r.fastest(nameRVFloor, c.unverified)
-				if ratio <= 1.5 {
+				if ratio <= 1.5 || underRace {
 					return
 				}
 				ratios = append(ratios, ratio)
