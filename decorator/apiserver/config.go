@@ -35,10 +35,10 @@ type Config struct {
 	// TracerProvider takes the spans of verified reads; nil means that of the transport (which comes from the API server's
 	// tracing configuration).
 	TracerProvider trace.TracerProvider
-	// SentinelKey is the etcd key that floors are read at and that witnesses of the history are written to. nil means
+	// SentinelKey is the etcd key that floors are read at; it is created when it is missing. nil means
 	// "rvfloor/sentinel" under the etcd prefix, such as /registry/rvfloor/sentinel; where resources with several prefixes
-	// share a transport, under the prefix of the first. Empty means that nothing is ever written, and a restore is noticed only
-	// by a revision below one that was seen, or by another cluster. All API servers of a cluster should name the same key.
+	// share a transport, under the prefix of the first. Empty means that nothing is ever written, and floors are
+	// read at a key that does not exist. All API servers of a cluster should name the same key.
 	SentinelKey *string
 	// EtcdClients is how many etcd clients the resources of one transport share for all but floors and the watches of
 	// caches, which have a client of their own. A client has a connection to each etcd member. 0 means 2. (Upstream has a
