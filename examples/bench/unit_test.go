@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,22 +95,29 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestOrder: each side goes first once in as many rounds as there are sides, and
-// the first of a run differs from the run before.
+// TestOrder: each side takes part once in a round, and follows each other about as
+// often: who always follows stock would always find a machine that has slept.
 func TestOrder(t *testing.T) {
-	b := &bench{sides: make([]*side, 3)}
-	for turn := range 3 {
-		b.turn = turn
-		first := map[int]bool{}
-		for round := range 3 {
-			order := b.order(round)
-			first[order[0]] = true
-			if seen := map[int]bool{order[0]: true, order[1]: true, order[2]: true}; len(seen) != 3 {
-				t.Errorf("turn %d round %d: %v", turn, round, order)
-			}
+	b := &bench{sides: make([]*side, 4)}
+	const rounds = 600
+	follows := map[[2]int]int{}
+	for round := range rounds {
+		order := b.order(round)
+		if sorted := slices.Sorted(slices.Values(order)); !slices.Equal(sorted, []int{0, 1, 2, 3}) {
+			t.Fatalf("round %d: %v", round, order)
 		}
-		if len(first) != 3 || b.order(0)[0] != turn {
-			t.Errorf("turn %d: first are %v, and %d", turn, first, b.order(0)[0])
+		for i := range order[1:] {
+			follows[[2]int{order[i], order[i+1]}]++
 		}
+	}
+	// Three of the four places have one before them, and there are twelve pairs.
+	const even = rounds * 3 / 12
+	for pair, times := range follows {
+		if times < even*2/3 || times > even*4/3 {
+			t.Errorf("%v came %d times, want about %d", pair, times, even)
+		}
+	}
+	if len(follows) != 12 {
+		t.Errorf("%d pairs came, want 12", len(follows))
 	}
 }
