@@ -15,9 +15,7 @@ import (
 	"github.com/rvfloor/rvfloor/internal/etcdlab"
 )
 
-const callers = 5000
-
-// TestStormReachesEtcdAsAFewCalls lets 5,000 callers read 100 objects at once while
+// TestStormReachesEtcdAsAFewCalls lets thousands of callers read 100 objects at once while
 // another resource is written, and counts what reaches etcd.
 func TestStormReachesEtcdAsAFewCalls(t *testing.T) {
 	cluster := etcdlab.Run(t, etcdlab.Config{})
