@@ -66,6 +66,7 @@ func FuzzOptions(f *testing.F) {
 			f.Add(verb, "/pods/ns/", rv, "Exact", int64(1), "", "app=x", "", false, uint8(1), true, uint8(2))
 		}
 	}
+	f.Add(uint8(0), "/pods", "0", "Exact", int64(1), "", "", "", false, uint8(1), true, uint8(0))
 	for _, t := range []string{tokenNewest, token(8), token(5), token(2), token(10), token(math.MinInt64), "garbage", "e30"} {
 		for _, rv := range []string{"", "0", "5"} {
 			f.Add(uint8(0), "/pods/", rv, "", int64(1), t, "", "spec.nodeName=n1", false, uint8(0), false, uint8(0))
@@ -261,8 +262,8 @@ func (z fuzzed) truth(t *testing.T, r *rig) (state, bool) {
 		if !z.floored() {
 			return nil, false
 		}
-		if z.rv == "0" || z.limit < 0 {
-			opts.Predicate.Limit = 0 // ignored
+		if z.rv == "0" && z.match != string(exactly) || z.limit < 0 {
+			opts.Predicate.Limit = 0 // ignored; exactly 0 is a list of the storage's, and is not
 		}
 		if z.tokenIgnored() {
 			opts.Predicate.Continue = ""
