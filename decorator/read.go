@@ -204,7 +204,7 @@ func (s *Store) waitReady(ctx context.Context) error {
 		case <-s.stream.Done():
 			return progress.ErrClosed
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return errReadyWait // also where the caller's own deadline came first
 		}
 	}
 }

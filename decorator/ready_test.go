@@ -136,3 +136,19 @@ func TestNotReadyDefault(t *testing.T) {
 		}
 	})
 }
+
+// TestNotReadyCallersDeadline: a caller that waits less than ReadyWait is told the
+// same reason, at its own deadline.
+func TestNotReadyCallersDeadline(t *testing.T) {
+	bubble(t, setup{filling: true}, func(t *testing.T, r *rig) {
+		const deadline = defaultReadyWait / 4
+		for name, read := range notReadyReads() {
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			start := time.Now()
+			if err := read(ctx, r.store); !errors.Is(err, ErrNotReady) || time.Since(start) != deadline {
+				t.Errorf("%s: %v after %v, want ErrNotReady after %v", name, err, time.Since(start), deadline)
+			}
+			cancel()
+		}
+	})
+}
