@@ -24,6 +24,7 @@ var mayImport = map[string]struct {
 	"progress":                   {own: []string{"internal/revision"}},
 	"decorator":                  {own: []string{"freshness", "progress", "metrics", "internal/joinnext", "internal/revision"}, kubernetes: true},
 	"decorator/apiserver":        {own: []string{"decorator", "freshness", "progress"}, kubernetes: true},
+	"decorator/decoratortest":    {own: []string{"freshness"}, kubernetes: true},
 	"internal/memstorage":        {own: []string{"progress"}, kubernetes: true},
 	"internal/etcdlab":           {},
 	"internal/joinnext/joinrule": {},

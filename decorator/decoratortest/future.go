@@ -1,0 +1,102 @@
+package decoratortest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// far is how far above the newest revision a read asks for.
+const far = 1_000_000
+
+// leasts are the ways to ask for what is not older than a revision, or at it.
+func leasts(revision uint64) []call {
+	rv := strconv.FormatUint(revision, 10)
+	calls := []call{
+		{"LIST at N", listing("", rv, "", nil)},
+		{"LIST not older than N", listing("", rv, metav1.ResourceVersionMatchNotOlderThan, nil)},
+		{"LIST at exactly N", listing("", rv, metav1.ResourceVersionMatchExact, nil)},
+		{"LIST at N with a limit", listing("", rv, "", func(p *storage.SelectionPredicate) { p.Limit = 2 })},
+		{"GET at N", getting(rv)},
+		{"WATCH at N", opening(rv, nil)},
+	}
+	if watchListEnabled() {
+		calls = append(calls, call{"WATCH at N with initial events", opening(rv, new(true))})
+	}
+	return calls
+}
+
+// checkFuture asks for what does not exist yet, and for what the cache is known to
+// have.
+func checkFuture(r *rig) {
+	seeded := r.create("future", "future-seeded")
+	seen := r.mustShow(named("LIST"), seeded, "").revision
+
+	r.each("Released", leasts(seen+far), longest, seeded, (*rig).refused)
+	r.HoldWatch()
+	defer r.ReleaseWatch()
+	if _, err := r.update(r.Writer(), seeded); err != nil {
+		r.t.Fatalf("through Writer: %v", err)
+	}
+	r.each("Held", leasts(seen+far), longest, seeded, (*rig).refused)
+	// The cache answered at this revision before: it has no need of a floor, which
+	// it could not get to now.
+	r.each("Past", leasts(seen), atOnce, seeded, (*rig).answered)
+}
+
+// each makes all calls at once, and judges each in a test of its own.
+func (r *rig) each(name string, calls []call, timeout time.Duration, w write, judge func(*rig, call, answer)) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), timeout)
+	defer cancel()
+	var answers []<-chan answer
+	for _, c := range calls {
+		answers = append(answers, r.ask(ctx, c, w))
+	}
+	for i, c := range calls {
+		r.t.Run(name+"/"+c.name, func(t *testing.T) { judge(r.in(t), c, <-answers[i]) })
+	}
+}
+
+func (r *rig) refused(c call, a answer) {
+	switch {
+	case !isTooLarge(a.err):
+		r.broken(fmt.Sprintf("a %s, where N is %d above the newest revision, fails with TooLargeResourceVersion", c.name, far),
+			fmt.Sprintf("%v, after %v", a.err, a.took),
+			"N is not compared with a floor before the Store waits for N, or opens the watch")
+	case a.took > atOnce:
+		r.broken(fmt.Sprintf("a %s, where N is %d above the newest revision, fails at once", c.name, far),
+			fmt.Sprintf("it took %v", a.took), "the cache was asked, which waits for N")
+	}
+}
+
+func (r *rig) answered(c call, a answer) {
+	if a.err != nil {
+		r.broken("a "+c.name+", where N is a revision that the Store has answered at, is answered with the cache's watch held back",
+			a.err.Error(), "the Store waits for a floor where the caller has named the revision")
+	}
+}
+
+// opening opens a watch and ends it, unless it brings an ERROR first. Initial events
+// are waited for, as they tell that there is none.
+func opening(resourceVersion string, initial *bool) func(context.Context, *rig, write) (view, error) {
+	return func(ctx context.Context, r *rig, _ write) (view, error) {
+		if initial != nil {
+			return watching(resourceVersion, initial)(ctx, r, write{})
+		}
+		// What is refused after the watch was opened is so by its first event, which
+		// is there when it is opened.
+		ctx, cancel := context.WithTimeout(ctx, brief)
+		defer cancel()
+		err := r.watch(ctx, watchOptions(resourceVersion, nil), func(watch.Event, string, uint64) bool { return true })
+		if inconclusive(err) {
+			err = nil
+		}
+		return view{}, err
+	}
+}

@@ -1,0 +1,92 @@
+package decoratortest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// checkJoinRule reads from many goroutines beside a writer: each answer shows what
+// was acknowledged before it began, so also where it shared the revision read of
+// others.
+func checkJoinRule(r *rig) {
+	const readers, rounds = 16, 40
+	hot := r.create("join", "join-hot")
+	r.mustShow(named("LIST"), hot, "")
+
+	ctx, cancel := context.WithTimeout(r.t.Context(), longest)
+	defer cancel()
+	writer := r.beginWriting(hot)
+	var reading sync.WaitGroup
+	var answers atomic.Int64
+	for i := range readers {
+		reading.Go(func() {
+			c := named([]string{"LIST", "LIST at 0", "GET at 0", "LIST of a namespace"}[i%4])
+			for range rounds {
+				w := writer.acknowledged()
+				v, err := c.read(ctx, r, w)
+				if err == nil {
+					answers.Add(1)
+					r.judge(c, w, v, "beside a writer and other readers: ")
+				} else if why := retryable(err); why != nil {
+					r.t.Errorf("%s: %v: %v", c.name, err, why)
+					return
+				}
+				if r.t.Failed() {
+					return
+				}
+			}
+		})
+	}
+	reading.Wait()
+	writer.end()
+	if answers.Load() == 0 {
+		r.t.Error("no read was answered beside a writer")
+	}
+}
+
+// checkJoinRuleInFlight lets a reader arrive while the answer to another's revision
+// read is on its way, from before a write that the later reader knows of.
+func checkJoinRuleInFlight(r *rig) {
+	holder, ok := r.Harness.(ReadHolder)
+	if !ok {
+		r.skip("that a caller never joins a revision read that was sent before it came, with one in flight", "HoldReads", ", such as that of HoldableSource")
+	}
+	before := r.create("join", "join-flight")
+	r.mustShow(named("LIST"), before, "")
+
+	held := holder.HoldReads()
+	defer holder.ReleaseReads()
+	r.HoldWatch()
+	long, cancel := context.WithTimeout(r.t.Context(), longest)
+	defer cancel()
+	first := r.ask(long, named("LIST"), before)
+	select {
+	case <-held:
+	case a := <-first:
+		r.t.Fatalf("a LIST ended (%v) while the answers of revision reads were held: the reads that HoldReads holds are not those of the Store", a.err)
+	case <-time.After(longest):
+		r.t.Fatal("a LIST waits, and no revision read was held: the reads that HoldReads holds are not those of the Store")
+	}
+	w, err := r.update(r.Writer(), before)
+	if err != nil {
+		r.t.Fatalf("through Writer: %v", err)
+	}
+	calls := []call{named("LIST"), named("LIST at 0"), named("GET at 0"), named("LIST by label")}
+	var later []<-chan answer
+	for _, c := range calls {
+		later = append(later, r.ask(long, c, w))
+	}
+	r.unanswered(w) // those above have come by now
+	holder.ReleaseReads()
+	r.unanswered(w) // and have been answered by now, if they joined the read in flight
+	r.ReleaseWatch()
+	<-first
+	for i, c := range calls {
+		if a := <-later[i]; a.err == nil {
+			r.judge(c, w, a.view, "with an older revision read in flight: ")
+		}
+		r.mustShow(c, w, "afterwards: ")
+	}
+}
