@@ -30,7 +30,8 @@ var mayImport = map[string]struct {
 	"internal/joinnext/joinrule": {},
 	"internal/upstreamsuite":     {own: []string{"internal/etcdlab"}, kubernetes: true},
 	"internal/e2e":               {kubernetes: true},
-	"examples/bench":             {own: []string{"decorator", "decorator/apiserver", "internal/etcdlab", "internal/revision"}, kubernetes: true},
+	"internal/sides":             {own: []string{"decorator/apiserver", "internal/etcdlab", "internal/revision"}, kubernetes: true},
+	"examples/bench":             {own: []string{"internal/sides"}, kubernetes: true},
 }
 
 // noServer are packages that must stay clear of the API server's own: whoever

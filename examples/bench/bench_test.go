@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
 // measured runs the program with --json and returns what it printed, as text and
@@ -36,7 +38,7 @@ func measured(t *testing.T, scenario string, n, runs int) (string, report) {
 	if decoder.More() {
 		t.Errorf("more than one value on stdout: %s", stdout.String())
 	}
-	if r.Scenario != scenario || r.N != n || r.Runs != runs || r.Items != pods {
+	if r.Scenario != scenario || r.N != n || r.Runs != runs || r.Items != sides.Pods {
 		t.Errorf("the report is of %s, n %d, runs %d, items %d", r.Scenario, r.N, r.Runs, r.Items)
 	}
 	for name, f := range r.Sides {

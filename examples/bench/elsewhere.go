@@ -4,26 +4,28 @@ import (
 	"context"
 	"runtime"
 	"time"
+
+	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
 // elsewhere asks the sides in turn, each directly after a write of its own to
 // another resource: what one side's call leaves behind (a cache that has caught
 // up, a warm connection) helps no other.
 func elsewhere(ctx context.Context, b *bench, n int) ([]outcome, error) {
-	samples := make([][]sample, len(b.sides))
-	ends := make([]func() counts, len(b.sides))
+	samples := make([][]sides.Sample, len(b.sides))
+	ends := make([]func() sides.Counts, len(b.sides))
 	runtime.GC()
 	for i, s := range b.sides {
-		samples[i] = make([]sample, 0, n)
-		ends[i] = s.meter.begin()
+		samples[i] = make([]sides.Sample, 0, n)
+		ends[i] = s.port.Measure()
 	}
 	for round := range n {
 		for _, i := range b.order(round) {
-			acknowledged, err := b.lab.writeElsewhere(ctx)
+			acknowledged, err := b.lab.WriteElsewhere(ctx)
 			if err != nil {
 				return nil, err
 			}
-			samples[i] = append(samples[i], b.sides[i].sample(ctx, acknowledged))
+			samples[i] = append(samples[i], sides.Ask(ctx, b.sides[i].call, acknowledged))
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -37,27 +39,9 @@ func elsewhere(ctx context.Context, b *bench, n int) ([]outcome, error) {
 	return outcomes, nil
 }
 
-// sample is one call and its answer.
-type sample struct {
-	took time.Duration
-	answer
-	err error
-	// acknowledged is the revision of a write that was acknowledged before the call,
-	// and that a fresh answer reflects.
-	acknowledged uint64
-}
-
-func (s *side) sample(ctx context.Context, acknowledged uint64) sample {
-	ctx, cancel := callContext(ctx)
-	defer cancel()
-	start := time.Now()
-	a, err := s.call(ctx)
-	return sample{took: time.Since(start), answer: a, err: err, acknowledged: acknowledged}
-}
-
-func sum(samples []sample) (total time.Duration) {
+func sum(samples []sides.Sample) (total time.Duration) {
 	for _, s := range samples {
-		total += s.took
+		total += s.Took
 	}
 	return total
 }

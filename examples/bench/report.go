@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
 // report is what --json prints.
@@ -54,7 +56,7 @@ type figures struct {
 // newReport sums up outcomes by run and side.
 func newReport(s *scenario, n int, outcomes [][]outcome) *report {
 	r := &report{
-		Scenario: s.name, N: n, Runs: len(outcomes), Items: pods,
+		Scenario: s.name, N: n, Runs: len(outcomes), Items: sides.Pods,
 		Env:   env{Go: runtime.Version(), Cores: runtime.GOMAXPROCS(0)},
 		Sides: map[string]figures{}, Ratios: map[string]float64{}, stale: map[string]int64{},
 	}
@@ -90,9 +92,9 @@ func newFigures(runs []outcome, at func(outcome) float64) figures {
 	values := each(runs, at)
 	f.Spread = [2]float64{slices.Min(values), slices.Max(values)}
 	for _, o := range runs {
-		f.Ranges = max(f.Ranges, o.counts.ranges)
-		f.Progress = max(f.Progress, o.counts.progress)
-		f.Connections = max(f.Connections, o.counts.connections)
+		f.Ranges = max(f.Ranges, o.counts.Ranges)
+		f.Progress = max(f.Progress, o.counts.Progress)
+		f.Connections = max(f.Connections, o.counts.Connections)
 		f.Errors += o.errors
 	}
 	return f
@@ -152,7 +154,7 @@ func (b *bench) tell(what string, outcomes []outcome) {
 	for _, o := range outcomes {
 		fmt.Fprintf(b.log, "%s: %-10s  p50 %s  p99 %s  total %s  ranges %d  progress %d  connections %d  errors %d  stale %d\n",
 			what, o.name, seconds(o.p50.Seconds()), seconds(o.p99.Seconds()), seconds(o.total.Seconds()),
-			o.counts.ranges, o.counts.progress, o.counts.connections, o.errors, o.stale)
+			o.counts.Ranges, o.counts.Progress, o.counts.Connections, o.errors, o.stale)
 		if o.firstError != nil {
 			fmt.Fprintf(b.log, "%s: %s: the first wrong answer: %v\n", what, o.name, o.firstError)
 		}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+
+	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
 // The sides, by the names that the report gives them.
@@ -55,9 +57,9 @@ var scenarios = []scenario{
 		warmUp: func(n int) int { return min(n, elsewhereWarmUp) },
 		sides: []sideSpec{
 			{name: nameEtcdGet, fresh: true, items: 1, open: etcdGet},
-			{name: nameUnverified, items: pods, open: cached(stock, listPods("0"))},
-			{name: nameStock, fresh: true, items: pods, open: cached(stock, listPods(""))},
-			{name: nameRVFloor, fresh: true, items: pods, open: cached(rvfloor, listPods(""))},
+			{name: nameUnverified, items: sides.Pods, open: cached(sides.Stock, listPods("0"))},
+			{name: nameStock, fresh: true, items: sides.Pods, open: cached(sides.Stock, listPods(""))},
+			{name: nameRVFloor, fresh: true, items: sides.Pods, open: cached(sides.RVFloor, listPods(""))},
 		},
 		ratios: []ratio{
 			{"rvfloor/limit", nameRVFloor, []string{nameEtcdGet, nameUnverified}},
@@ -67,9 +69,9 @@ var scenarios = []scenario{
 	{
 		name: "storm", n: stormCalls, at: lastAnswer, run: storms(listChecks), warmUp: all,
 		sides: []sideSpec{
-			{name: nameUnverified, items: pods, open: cached(stock, listPods("0"))},
-			{name: nameStock, fresh: true, items: pods, open: cached(stock, listPods(""))},
-			{name: nameRVFloor, fresh: true, items: pods, open: cached(rvfloor, listPods(""))},
+			{name: nameUnverified, items: sides.Pods, open: cached(sides.Stock, listPods("0"))},
+			{name: nameStock, fresh: true, items: sides.Pods, open: cached(sides.Stock, listPods(""))},
+			{name: nameRVFloor, fresh: true, items: sides.Pods, open: cached(sides.RVFloor, listPods(""))},
 		},
 		ratios: []ratio{
 			{"rvfloor/unverified", nameRVFloor, []string{nameUnverified}},
@@ -79,16 +81,16 @@ var scenarios = []scenario{
 	{
 		name: "zero", n: stormCalls, at: lastAnswer, run: storms(listChecks), warmUp: all,
 		sides: []sideSpec{
-			{name: nameStock, items: pods, open: cached(stock, listPods("0"))},
-			{name: nameRVFloor, fresh: true, items: pods, open: cached(rvfloor, listPods("0"))},
+			{name: nameStock, items: sides.Pods, open: cached(sides.Stock, listPods("0"))},
+			{name: nameRVFloor, fresh: true, items: sides.Pods, open: cached(sides.RVFloor, listPods("0"))},
 		},
 		ratios: []ratio{{"rvfloor/unverified", nameRVFloor, []string{nameStock}}},
 	},
 	{
 		name: "watch", n: stormCalls, at: lastAnswer, run: storms(watchChecks), warmUp: all,
 		sides: []sideSpec{
-			{name: nameStock, items: pods, open: cached(stock, watchPods)},
-			{name: nameRVFloor, fresh: true, items: pods, open: cached(rvfloor, watchPods)},
+			{name: nameStock, items: sides.Pods, open: cached(sides.Stock, watchPods)},
+			{name: nameRVFloor, fresh: true, items: sides.Pods, open: cached(sides.RVFloor, watchPods)},
 		},
 		ratios: []ratio{{"rvfloor/unverified", nameRVFloor, []string{nameStock}}},
 	},
@@ -117,30 +119,31 @@ func scenarioNamed(name string) *scenario {
 // bench is a scenario with its lab and its sides open.
 type bench struct {
 	*scenario
-	lab   *lab
+	lab   *sides.Lab
 	sides []*side
 	turn  int // which side goes first; moves on with each run
 	log   io.Writer
+
+	goroutines int // of the process, when all sides were open
 }
 
 // measure opens a scenario, runs it and closes it again.
 func measure(ctx context.Context, s *scenario, n, runs int, log io.Writer) (result *report, err error) {
-	l, err := startLab(ctx, len(s.sides))
+	l, err := sides.Start(ctx, len(s.sides), nil)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	if err := l.fill(ctx); err != nil {
+	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := l.Fill(ctx); err != nil {
 		return nil, err
 	}
-	sides, err := openSides(ctx, l, s.sides)
+	opened, err := openSides(ctx, l, s.sides)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, closeSides(sides)) }()
-	l.goroutines = runtime.NumGoroutine()
+	defer func() { err = errors.Join(err, closeSides(opened)) }()
 
-	b := &bench{scenario: s, lab: l, sides: sides, log: log}
+	b := &bench{scenario: s, lab: l, sides: opened, log: log, goroutines: runtime.NumGoroutine()}
 	if err := b.warm(ctx, n); err != nil {
 		return nil, err
 	}

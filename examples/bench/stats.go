@@ -3,9 +3,10 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
+
+	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
 // outcome is one run of one side.
@@ -13,7 +14,7 @@ type outcome struct {
 	name          string
 	p50, p90, p99 time.Duration
 	total         time.Duration
-	counts        counts
+	counts        sides.Counts
 	// errors are wrong answers: failed, incomplete, or older than they may be. stale
 	// are answers older than a write acknowledged before the call, from a side that
 	// does not promise more.
@@ -21,43 +22,36 @@ type outcome struct {
 	firstError    error
 }
 
-func newOutcome(spec sideSpec, samples []sample, c counts) outcome {
+func newOutcome(spec sideSpec, samples []sides.Sample, c sides.Counts) outcome {
 	o := outcome{name: spec.name, counts: c}
 	for _, s := range samples {
 		if err := spec.check(s); err != nil {
 			o.errors++
 			o.firstError = cmp.Or(o.firstError, err)
-		} else if s.revision < s.acknowledged {
+		} else if s.Stale() {
 			o.stale++
 		}
 	}
 	took := make([]time.Duration, len(samples))
 	for i, s := range samples {
-		took[i] = s.took
+		took[i] = s.Took
 	}
 	slices.Sort(took)
-	o.p50, o.p90, o.p99 = percentile(took, 50), percentile(took, 90), percentile(took, 99)
+	o.p50, o.p90, o.p99 = sides.Percentile(took, 50), sides.Percentile(took, 90), sides.Percentile(took, 99)
 	return o
 }
 
 // check says what is wrong with an answer.
-func (spec sideSpec) check(s sample) error {
+func (spec sideSpec) check(s sides.Sample) error {
 	switch {
-	case s.err != nil:
-		return s.err
-	case s.items != spec.items:
-		return fmt.Errorf("an answer of %d items; there are %d", s.items, spec.items)
-	case spec.fresh && s.revision < s.acknowledged:
-		return fmt.Errorf("an answer at revision %d; %d was acknowledged before the call", s.revision, s.acknowledged)
+	case s.Err != nil:
+		return s.Err
+	case s.Items != spec.items:
+		return fmt.Errorf("an answer of %d items; there are %d", s.Items, spec.items)
+	case spec.fresh && s.Stale():
+		return fmt.Errorf("an answer at revision %d; %d was acknowledged before the call", s.Revision, s.Acknowledged)
 	}
 	return nil
-}
-
-// percentile is the smallest of sorted that p percent are not above (nearest
-// rank).
-func percentile(sorted []time.Duration, p float64) time.Duration {
-	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
-	return sorted[max(rank, 1)-1]
 }
 
 // median of an even number of values is the mean of the two in the middle.

@@ -2,29 +2,24 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"runtime"
-	"sync"
-	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
+	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
 // checks is called right before a storm and answers what tells the revision that a
-// call beginning now must reflect; it is there also when there is an error.
-type checks func(ctx context.Context, l *lab, w *writer) (newest func() uint64, err error)
+// call beginning now must reflect.
+type checks func(context.Context, *sides.Lab, *sides.Writer) (newest func() uint64, err error)
 
 // listChecks: a list shows the revision that it reflects, so it must not be below
 // the writer's newest write.
-func listChecks(_ context.Context, _ *lab, w *writer) (func() uint64, error) {
-	return w.acknowledged.Load, nil
+func listChecks(_ context.Context, _ *sides.Lab, w *sides.Writer) (func() uint64, error) {
+	return w.Acknowledged.Load, nil
 }
 
 // watchChecks: a Watch shows the revisions of its objects only, so one of them is
 // written right before the storm and must be seen as written.
-func watchChecks(ctx context.Context, l *lab, _ *writer) (func() uint64, error) {
-	revision, err := l.writePod(ctx, 0)
+func watchChecks(ctx context.Context, l *sides.Lab, _ *sides.Writer) (func() uint64, error) {
+	revision, err := l.WritePod(ctx, 0)
 	return func() uint64 { return revision }, err
 }
 
@@ -34,7 +29,7 @@ func storms(against checks) func(context.Context, *bench, int) ([]outcome, error
 		outcomes := make([]outcome, len(b.sides))
 		for _, i := range b.order(0) {
 			var err error
-			if outcomes[i], err = storm(ctx, b.lab, b.sides[i], n, against); err != nil {
+			if outcomes[i], err = storm(ctx, b, b.sides[i], n, against); err != nil {
 				return nil, err
 			}
 		}
@@ -42,77 +37,20 @@ func storms(against checks) func(context.Context, *bench, int) ([]outcome, error
 	}
 }
 
-// storm makes n calls at once while another resource is written. The time of a
-// call is from the release of all to its answer, also where it first had to wait
-// for a core: that is what a caller sees.
-func storm(ctx context.Context, l *lab, s *side, n int, against checks) (o outcome, err error) {
-	if err := l.settle(ctx); err != nil {
-		return o, err
+// storm makes n calls of one side at once.
+func storm(ctx context.Context, b *bench, s *side, n int, against checks) (outcome, error) {
+	if err := sides.Settle(ctx, b.goroutines); err != nil {
+		return outcome{}, err
 	}
-	w, err := l.startWriter(ctx)
-	if err != nil {
-		return o, err
-	}
-	defer func() { err = errors.Join(err, w.stop()) }()
-	samples := make([]sample, n)
-	var newest func() uint64
-	var released time.Time
-	release := make(chan struct{}) // closed when the two above are set
-	var ready, done sync.WaitGroup
-	ready.Add(n)
-	for i := range samples {
-		done.Go(func() {
-			ctx, cancel := callContext(ctx)
-			defer cancel()
-			ready.Done()
-			<-release
-			acknowledged := newest()
-			a, err := s.call(ctx)
-			samples[i] = sample{took: time.Since(released), answer: a, err: err, acknowledged: acknowledged}
-		})
-	}
-	ready.Wait()
-	runtime.GC() // what is left of the side before is not this one's to collect
-	end := s.meter.begin()
-	newest, err = against(ctx, l, w)
-	released = time.Now()
-	close(release) // also after an error, or the callers would stay
-	done.Wait()
-	if err != nil {
-		return o, err
-	}
-	if ctx.Err() != nil {
-		return o, context.Cause(ctx)
-	}
-	o = newOutcome(s.sideSpec, samples, end())
-	o.total = longest(samples)
-	return o, nil
-}
-
-func longest(samples []sample) (total time.Duration) {
-	for _, s := range samples {
-		total = max(total, s.took)
-	}
-	return total
-}
-
-const (
-	// settleTimeout is far above the 3 s for which upstream's cache leaves a goroutine
-	// behind for each consistent list.
-	settleTimeout = time.Minute
-	// settled is how many goroutines more than at the start are none of those: streams
-	// and connections that were opened later.
-	settled = 100
-)
-
-// settle waits until the goroutines of earlier storms have ended, so that they
-// wake up in nobody else's. Nothing tells of their end but their number.
-func (l *lab) settle(ctx context.Context) error {
-	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, settleTimeout, true, func(context.Context) (bool, error) {
-		return runtime.NumGoroutine() <= l.goroutines+settled, nil
+	var end func() sides.Counts
+	samples, err := b.lab.Storm(ctx, n, s.call, func(w *sides.Writer) (func() uint64, error) {
+		end = s.port.Measure()
+		return against(ctx, b.lab, w)
 	})
 	if err != nil {
-		return fmt.Errorf("bench: the goroutines of an earlier storm did not end: %w", err)
+		return outcome{}, err
 	}
-	return nil
+	o := newOutcome(s.sideSpec, samples, end())
+	o.total = sides.Longest(samples)
+	return o, nil
 }

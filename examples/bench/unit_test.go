@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
 func TestFlags(t *testing.T) {
@@ -54,39 +56,27 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestOutcome(t *testing.T) {
-	good := answer{items: 100, revision: 7}
-	samples := []sample{
-		{took: 3 * time.Second, answer: good, acknowledged: 7},
-		{took: 1 * time.Second, answer: good, acknowledged: 8},
-		{took: 2 * time.Second, answer: answer{items: 99, revision: 9}, acknowledged: 7},
-		{took: 4 * time.Second, err: errors.New("no answer"), acknowledged: 7},
+	good := sides.Answer{Items: 100, Revision: 7}
+	samples := []sides.Sample{
+		{Took: 3 * time.Second, Answer: good, Acknowledged: 7},
+		{Took: 1 * time.Second, Answer: good, Acknowledged: 8},
+		{Took: 2 * time.Second, Answer: sides.Answer{Items: 99, Revision: 9}, Acknowledged: 7},
+		{Took: 4 * time.Second, Err: errors.New("no answer"), Acknowledged: 7},
 	}
-	fresh := newOutcome(sideSpec{items: 100, fresh: true}, samples, counts{ranges: 5})
-	if fresh.errors != 3 || fresh.stale != 0 || fresh.counts.ranges != 5 || fresh.firstError == nil {
+	fresh := newOutcome(sideSpec{items: 100, fresh: true}, samples, sides.Counts{Ranges: 5})
+	if fresh.errors != 3 || fresh.stale != 0 || fresh.counts.Ranges != 5 || fresh.firstError == nil {
 		t.Errorf("a side that must be fresh: %+v", fresh)
 	}
-	unverified := newOutcome(sideSpec{items: 100}, samples, counts{})
+	unverified := newOutcome(sideSpec{items: 100}, samples, sides.Counts{})
 	if unverified.errors != 2 || unverified.stale != 1 {
 		t.Errorf("a side that need not be: %+v", unverified)
 	}
-	if fresh.p50 != 2*time.Second || fresh.p90 != 4*time.Second || sum(samples) != 10*time.Second || longest(samples) != 4*time.Second {
-		t.Errorf("p50 %v, p90 %v, sum %v, longest %v", fresh.p50, fresh.p90, sum(samples), longest(samples))
+	if fresh.p50 != 2*time.Second || fresh.p90 != 4*time.Second || sum(samples) != 10*time.Second || sides.Longest(samples) != 4*time.Second {
+		t.Errorf("p50 %v, p90 %v, sum %v, longest %v", fresh.p50, fresh.p90, sum(samples), sides.Longest(samples))
 	}
 }
 
-func TestStats(t *testing.T) {
-	var sorted []time.Duration
-	for i := range 200 {
-		sorted = append(sorted, time.Duration(i+1))
-	}
-	for p, want := range map[float64]time.Duration{50: 100, 90: 180, 99: 198, 100: 200} {
-		if got := percentile(sorted, p); got != want {
-			t.Errorf("p%v of 1 to 200 is %d; want %d", p, got, want)
-		}
-	}
-	if got := percentile(sorted[:1], 50); got != 1 {
-		t.Errorf("the median of one value is %d", got)
-	}
+func TestMedian(t *testing.T) {
 	if got := median([]float64{9, 1, 4}); got != 4 {
 		t.Errorf("the median of 9, 1, 4 is %v", got)
 	}

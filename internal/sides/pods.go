@@ -1,4 +1,4 @@
-package main
+package sides
 
 import (
 	"fmt"
@@ -17,10 +17,13 @@ import (
 )
 
 const (
-	pods       = 100 // how many there are, all the time
-	podPrefix  = "/pods/"
+	// Pods is how many pods Fill writes.
+	Pods = 100
+	// PodPrefix is the resource prefix of the pods.
+	PodPrefix = "/pods/"
+
 	etcdPrefix = "/registry"
-	namespace  = "bench"
+	namespace  = "default" // of the pods that Fill writes
 )
 
 var (
@@ -38,28 +41,29 @@ func newCodec() runtime.Codec {
 func newPod() runtime.Object     { return &example.Pod{} }
 func newPodList() runtime.Object { return &example.PodList{} }
 
-func newPodNumber(i int) *example.Pod {
-	return &example.Pod{
+// encodePod is pod i of a namespace as an API server keeps it in etcd.
+func encodePod(namespace string, i int) (key, value string, err error) {
+	name := fmt.Sprintf("pod-%03d", i)
+	data, err := runtime.Encode(codec, &example.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace,
-			Name:      podName(i),
+			Name:      name,
 			Labels:    map[string]string{"app": "bench", "tier": fmt.Sprint(i % 10)},
 		},
 		Spec: example.PodSpec{NodeName: fmt.Sprintf("node-%d", i%5)},
+	})
+	if err != nil {
+		return "", "", fmt.Errorf("sides: encode a pod: %w", err)
 	}
+	return etcdPrefix + PodPrefix + namespace + "/" + name, string(data), nil
 }
 
-func podName(i int) string { return fmt.Sprintf("pod-%03d", i) }
-
-// podKey is where an API server keeps pod i in etcd.
-func podKey(i int) string { return etcdPrefix + podPrefix + namespace + "/" + podName(i) }
-
-func podKeyFunc(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc(podPrefix, obj) }
+func podKeyFunc(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc(PodPrefix, obj) }
 
 func podAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
 	pod, ok := obj.(*example.Pod)
 	if !ok {
-		return nil, nil, fmt.Errorf("bench: attributes of a %T; want a pod", obj)
+		return nil, nil, fmt.Errorf("sides: attributes of a %T; want a pod", obj)
 	}
 	return pod.Labels, fields.Set{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace}, nil
 }

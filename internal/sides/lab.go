@@ -1,4 +1,4 @@
-package main
+package sides
 
 import (
 	"context"
@@ -9,27 +9,28 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
 	"github.com/rvfloor/rvfloor/internal/etcdlab"
 )
 
-// lab is one etcd member with an address for each side, and the writer's client,
-// which has an address of its own and is not counted.
-type lab struct {
-	cluster   *etcdlab.Cluster
-	client    *clientv3.Client
-	endpoints []string // index i belongs to side i
-	meters    []*meter // likewise
+// Lab is one etcd member with a port for each side, and the writer's client, which
+// has an address of its own and is not counted.
+type Lab struct {
+	// Ports are as many as Start was asked for, one for each side.
+	Ports []*Port
 
-	goroutines int // of the process, when all sides were open
+	cluster *etcdlab.Cluster
+	client  *clientv3.Client
 }
 
-func startLab(ctx context.Context, sides int) (*lab, error) {
-	l := &lab{}
+// Start starts an empty etcd for n sides. The logger gets etcd's log; nil drops it.
+func Start(ctx context.Context, n int, logger *zap.Logger) (*Lab, error) {
+	l := &Lab{}
 	var listening error
-	cluster, err := etcdlab.Start(etcdlab.Config{Tune: func(_ int, cfg *embed.Config) {
-		listening = l.listen(sides, cfg) // once for each attempt of Start
+	cluster, err := etcdlab.Start(etcdlab.Config{Logger: logger, Tune: func(_ int, cfg *embed.Config) {
+		listening = l.listen(n, cfg) // once for each attempt of Start
 	}})
 	if err != nil {
 		return nil, errors.Join(err, listening)
@@ -44,22 +45,23 @@ func startLab(ctx context.Context, sides int) (*lab, error) {
 	return l, nil
 }
 
-// listen adds an address for each side, and what counts there.
-func (l *lab) listen(sides int, cfg *embed.Config) error {
-	hosts, err := freeHosts(sides)
+// listen adds a port for each side.
+func (l *Lab) listen(n int, cfg *embed.Config) error {
+	hosts, err := freeHosts(n)
 	if err != nil {
 		return err
 	}
-	l.endpoints, l.meters = nil, nil
-	handler := meters{}
+	l.Ports = nil
+	byHost := ports{}
 	for _, host := range hosts {
-		m := &meter{}
-		handler[host] = m
 		u := url.URL{Scheme: "http", Host: host}
+		p := &Port{Endpoint: u.String()}
+		byHost[host] = p
 		cfg.ListenClientUrls = append(cfg.ListenClientUrls, u)
-		l.endpoints, l.meters = append(l.endpoints, u.String()), append(l.meters, m)
+		l.Ports = append(l.Ports, p)
 	}
-	cfg.GRPCAdditionalServerOptions = append(cfg.GRPCAdditionalServerOptions, grpc.StatsHandler(handler))
+	cfg.GRPCAdditionalServerOptions = append(cfg.GRPCAdditionalServerOptions,
+		grpc.StatsHandler(byHost), grpc.ChainStreamInterceptor(gateWatches))
 	return nil
 }
 
@@ -70,7 +72,7 @@ func freeHosts(n int) ([]string, error) {
 	for i := range hosts {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return nil, fmt.Errorf("bench: an address for a side: %w", err)
+			return nil, fmt.Errorf("sides: an address for a side: %w", err)
 		}
 		defer listener.Close() // all stay open until all are found, or two might be the same
 		hosts[i] = listener.Addr().String()
@@ -78,6 +80,8 @@ func freeHosts(n int) ([]string, error) {
 	return hosts, nil
 }
 
-func (l *lab) close() error {
+// Close stops etcd. Sides are their owners' to close, before, and watches that are
+// held back theirs to release.
+func (l *Lab) Close() error {
 	return errors.Join(l.client.Close(), l.cluster.Close())
 }

@@ -1,0 +1,71 @@
+package sides
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/feature"
+
+	"github.com/rvfloor/rvfloor/decorator/apiserver"
+)
+
+// Kind is what makes the storage of a side, and what ends it after all its
+// storages: Stock or RVFloor.
+type Kind func() (generic.StorageDecorator, func() error, error)
+
+// Stock is what an API server has without rvfloor.
+func Stock() (generic.StorageDecorator, func() error, error) {
+	return registry.StorageWithCacher(), func() error { return nil }, nil
+}
+
+// RVFloor is what an API server has with rvfloor as it comes.
+func RVFloor() (generic.StorageDecorator, func() error, error) {
+	backends, err := apiserver.New(apiserver.Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return backends.StorageDecorator(), backends.Close, nil
+}
+
+// Open makes a storage of pods behind a port and returns it, with what ends it, when
+// its watch cache is filled and has all that it needs to answer.
+func Open(ctx context.Context, kind Kind, port *Port) (storage.Interface, func() error, error) {
+	decorate, endAll, err := kind()
+	if err != nil {
+		return nil, nil, err
+	}
+	store, destroy, err := decorate(storageConfig(port.Endpoint), PodPrefix, podKeyFunc, newPod, newPodList, podAttrs, nil, nil)
+	if err != nil {
+		return nil, nil, errors.Join(err, endAll())
+	}
+	end := func() error {
+		destroy()
+		return endAll()
+	}
+	if err := awaitReady(ctx, store); err != nil {
+		return nil, nil, errors.Join(err, end())
+	}
+	return store, end, nil
+}
+
+// readyTimeout is far above what filling a cache of 100 objects takes.
+const readyTimeout = 30 * time.Second
+
+// awaitReady waits until the cache is filled, and until upstream knows that etcd
+// can be asked for progress: before that it answers consistent reads from etcd.
+// Neither can be waited for but by asking again.
+func awaitReady(ctx context.Context, store storage.Interface) error {
+	err := wait.PollUntilContextTimeout(ctx, time.Millisecond, readyTimeout, true, func(context.Context) (bool, error) {
+		return store.ReadinessCheck() == nil && feature.DefaultFeatureSupportChecker.Supports(storage.RequestWatchProgress), nil
+	})
+	if err != nil {
+		return fmt.Errorf("sides: the watch cache did not become ready: %w", err)
+	}
+	return nil
+}
