@@ -32,6 +32,7 @@ var mayImport = map[string]struct {
 	"internal/e2e":               {kubernetes: true},
 	"internal/sides":             {own: []string{"decorator/apiserver", "internal/etcdlab", "internal/revision"}, kubernetes: true},
 	"examples/bench":             {own: []string{"internal/sides"}, kubernetes: true},
+	"examples/quickstart":        {own: []string{"decorator", "internal/sides"}, kubernetes: true},
 }
 
 // noServer are packages that must stay clear of the API server's own: whoever

@@ -1,0 +1,10 @@
+//go:build !(linux || darwin || dragonfly || freebsd || netbsd || openbsd)
+
+package main
+
+import (
+	"errors"
+	"os"
+)
+
+func redirect(_, _ *os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
