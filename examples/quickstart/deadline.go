@@ -26,8 +26,9 @@ func deadline(ctx context.Context, s *stage) (result, error) {
 	}
 	stock, ours := samples[0], samples[1]
 	r.Seen = stock.Err != nil && stock.Took >= 10*callerDeadline &&
-		errors.Is(ours.Err, decorator.ErrNotFresh) && ours.Took < 5*callerDeadline
-	r.Verdict = fmt.Sprintf("rvfloor says why, at the deadline; stock comes %s as late", times(stock.Took, callerDeadline))
+		errors.Is(ours.Err, decorator.ErrNotFresh) && ours.Took < stock.Took/5
+	late := func(s sides.Sample) string { return span(max(0, s.Took-callerDeadline)) }
+	r.Verdict = fmt.Sprintf("rvfloor says why, %s after the deadline; stock is %s late", late(ours), late(stock))
 	return r, nil
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/rvfloor/rvfloor/internal/sides"
 )
@@ -46,17 +47,30 @@ func (s *stage) endLease(ctx context.Context, of side, namespace string) (int, e
 		return 0, err
 	}
 	list := sides.List(of.store, namespace, "")
-	// Stock may show a part of a transaction, so one answer may not hold all pods yet.
-	for all := false; !all; {
-		before := sides.Ask(ctx, list, 0)
-		if before.Err != nil {
-			return 0, before.Err
-		}
-		all = before.Items == leasedPods
+	if err := awaitAll(ctx, list); err != nil {
+		return 0, err
 	}
 	if err := end(ctx); err != nil {
 		return 0, err
 	}
 	after := sides.Ask(ctx, list, 0)
 	return after.Items, after.Err
+}
+
+// fillTimeout is far above what a cache takes to learn of the pods.
+const fillTimeout = 30 * time.Second
+
+// awaitAll asks until all pods are there. One answer of stock may not hold them yet:
+// it shows transactions in part, too.
+func awaitAll(ctx context.Context, list sides.Call) error {
+	ctx, cancel := context.WithTimeout(ctx, fillTimeout)
+	defer cancel()
+	for {
+		if before := sides.Ask(ctx, list, 0); before.Err != nil || before.Items == leasedPods {
+			return before.Err
+		}
+		if ctx.Err() != nil { // a cache answers from memory all the same
+			return fmt.Errorf("not all pods were listed within %v", fillTimeout)
+		}
+	}
 }

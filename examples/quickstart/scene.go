@@ -46,8 +46,8 @@ func scenes(size sizes) []scene {
 		},
 		{
 			name:  "deadline",
-			title: fmt.Sprintf("A caller with a deadline of %v, while the cache hears nothing from etcd", callerDeadline),
-			claim: "both fail, rvfloor with ErrNotFresh at the deadline, stock at ten times the deadline or later",
+			title: fmt.Sprintf("A caller with a deadline of %s, while the cache hears nothing from etcd", span(callerDeadline)),
+			claim: "both fail: stock at ten times the deadline or later, rvfloor with ErrNotFresh and in less than a fifth of that time",
 			play:  deadline,
 		},
 	}
