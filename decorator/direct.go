@@ -51,7 +51,7 @@ func (d *direct) list(ctx context.Context, key string, opts storage.ListOptions,
 		return newFailure(ErrClosed, nil, false)
 	}
 	defer d.leave(same, l)
-	result, err := l.Do(ctx)
+	result, err := l.Do(ctx, nil)
 	if err != nil {
 		return directFailure(ctx, err)
 	}
@@ -73,7 +73,7 @@ func (d *direct) enter(same, key string, opts storage.ListOptions) *directList {
 	if l == nil {
 		l = &directList{Group: joinnext.New(func(ctx context.Context, _ joinnext.Call) (runtime.Object, error) {
 			return d.send(ctx, key, opts)
-		}, directTimeout)}
+		}, directTimeout, 0)}
 		d.lists[same] = l
 	}
 	l.users++

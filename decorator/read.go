@@ -71,12 +71,13 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	ctx, cancel := context.WithTimeoutCause(r.ctx, s.backend.cfg.MaxWait, errMaxWait)
 	defer cancel()
 	ahead := s.stream.Begin()
-	// One progress request beside each floor read, not one for each caller. A pilot
-	// that finds nobody waiting would go back to sleep.
-	if s.pilot == nil && s.backend.floors.Idle() {
-		ahead = s.stream.Ahead()
-	}
-	f, err := r.floor(ctx)
+	f, err := r.floor(ctx, func() {
+		// One progress request beside each floor read, not one for each caller. A pilot
+		// that finds nobody waiting would go back to sleep.
+		if s.pilot == nil {
+			ahead = s.stream.Ahead()
+		}
+	})
 	if err != nil {
 		return 0, floorFailure(r.ctx, err, r.verb == verbWatch)
 	}
@@ -103,12 +104,12 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	return target, nil
 }
 
-func (r *read) floor(ctx context.Context) (freshness.Floor, error) {
+func (r *read) floor(ctx context.Context, beside func()) (freshness.Floor, error) {
 	b := r.store.backend
 	if r.route.kind == routeBounded {
 		return b.floors.Within(ctx, b.cfg.MaxStaleness)
 	}
-	return b.floors.Next(ctx)
+	return b.floors.NextBeside(ctx, beside)
 }
 
 // wait blocks until the cache has all of a revision of which it was seen to have a

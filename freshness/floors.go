@@ -28,6 +28,10 @@ type Floors struct {
 	closed  atomic.Bool
 }
 
+// linger is how long the goroutine of the reads stays without any: long enough for
+// a backend that is read each second, and short beside what starting a server takes.
+const linger = time.Second
+
 // NewFloors returns Floors that read src, until Close. Its error names the
 // argument or the field of cfg that is wrong.
 func NewFloors(src Source, cfg Config) (*Floors, error) {
@@ -39,7 +43,7 @@ func NewFloors(src Source, cfg Config) (*Floors, error) {
 		return nil, err
 	}
 	f := &Floors{source: src, hooks: cfg.Hooks, wall: wallClock}
-	f.reads = joinnext.New(f.read, cfg.Timeout)
+	f.reads = joinnext.New(f.read, cfg.Timeout, linger)
 	return f, nil
 }
 
@@ -51,11 +55,16 @@ func NewFloors(src Source, cfg Config) (*Floors, error) {
 // the error of that. The errors: *RewoundError, from the first time on that the
 // backend's history was seen to go back; ErrClosed; one that wraps the source's
 // error, ErrZeroRevision or ErrTimeout.
-func (f *Floors) Next(ctx context.Context) (Floor, error) {
+func (f *Floors) Next(ctx context.Context) (Floor, error) { return f.NextBeside(ctx, nil) }
+
+// NextBeside is Next for a caller that has something to send along with the read:
+// beside, where it is not nil, is called when no read is in flight, so that the
+// one for this caller is being sent. It must not block: the caller waits for it.
+func (f *Floors) NextBeside(ctx context.Context, beside func()) (Floor, error) {
 	if rewound := f.rewound.Load(); rewound != nil {
 		return Floor{}, rewound
 	}
-	result, err := f.reads.Do(ctx)
+	result, err := f.reads.Do(ctx, beside)
 	switch {
 	case err == nil:
 	case errors.Is(err, joinnext.ErrClosed):
@@ -96,10 +105,6 @@ func (f *Floors) Within(ctx context.Context, age time.Duration) (Floor, error) {
 // not answer below it. A revision that did not come from this backend makes the
 // next read look like a rewind. Zero changes nothing.
 func (f *Floors) Saw(revision uint64) { f.seen.Raise(revision) }
-
-// Idle tells that no read is in flight: one for a caller that came now would be
-// sent at once. It is a hint, and may be outdated when it returns.
-func (f *Floors) Idle() bool { return f.reads.Idle() }
 
 // Last returns the newest floor that was read, and false before the first. It
 // is for metrics and debug pages: no answer may be built on it, as it has no

@@ -31,24 +31,44 @@ func (b *batch[T]) finishLocked(result Result[T], err error) {
 	close(b.done)
 }
 
-// send makes the calls, one after the other, until nobody waits.
+// send makes the calls, one after the other, until nobody has waited for a while.
 func (g *Group[T]) send() {
-	idle := false
+	gone := false
 	defer func() {
-		if !idle {
+		if !gone {
 			// run ended this goroutine (runtime.Goexit, as a test's FailNow
 			// does). Those who wait for the next call need another.
 			g.goroutines.Go(g.send)
 		}
 	}()
-	for {
-		b, ctx, call := g.takeOff()
-		if b == nil {
-			idle = true
-			return
+	for !gone {
+		if b, ctx, call := g.takeOff(); b != nil {
+			g.call(ctx, b, call)
+		} else {
+			gone = g.rest()
 		}
-		g.call(ctx, b, call)
 	}
+}
+
+// rest waits until there is a batch again. It is true when none came.
+func (g *Group[T]) rest() (gone bool) {
+	if g.linger > 0 {
+		over := time.NewTimer(g.linger)
+		defer over.Stop()
+		select {
+		case _, open := <-g.wake:
+			return !open
+		case <-over.C:
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.sender == senderBusy {
+		<-g.wake // just now
+		return g.closed
+	}
+	g.sender = senderGone
+	return true
 }
 
 // takeOff swaps the batch that waits for none and only then lets it be sent:
@@ -59,7 +79,7 @@ func (g *Group[T]) takeOff() (*batch[T], context.Context, Call) {
 	g.flying, g.waiting = g.waiting, nil
 	b := g.flying
 	if b == nil {
-		g.running = false
+		g.sender = senderRests
 		return nil, nil, Call{}
 	}
 	// Nothing of the callers' contexts goes into the call's: it must not end

@@ -36,7 +36,9 @@ type Result[T any] struct {
 // the one before has returned. So a caller waits for two calls at most, and
 // the load of the callers never reaches the backend.
 //
-// No goroutine runs while nobody waits.
+// Calls are made on one goroutine, which lingers after the last: a new one would
+// have to grow its stack through a client's deep calls each time, which takes a
+// tenth of a round trip to etcd.
 //
 // The same can be had from singleflight with a key that holds a generation,
 // advanced by each call before it is sent. That form keeps the join rule, is a
@@ -54,16 +56,27 @@ type Result[T any] struct {
 type Group[T any] struct {
 	run     func(context.Context, Call) (T, error)
 	timeout time.Duration
+	linger  time.Duration
 	expired error // the cause of a call's deadline
 
 	mu      sync.Mutex
 	waiting *batch[T] // not sent yet: joined by all who arrive
 	flying  *batch[T] // sent: joined by nobody
-	running bool      // the goroutine that sends exists
+	sender  sender
 	closed  bool
 
+	wake       chan struct{} // for a sender that rests; closed by Close
 	goroutines sync.WaitGroup
 }
+
+// sender is what the goroutine that sends does.
+type sender uint8
+
+const (
+	senderGone  sender = iota
+	senderBusy         // it looks for a batch before it does anything else
+	senderRests        // it waits for Group.wake
+)
 
 // New returns a Group whose calls are made by run, one at a time, each with a
 // context of its own that ends after timeout (counted from when it is sent),
@@ -73,16 +86,23 @@ type Group[T any] struct {
 // own waits for that, and so do the next call and Close. A panic of run becomes
 // a *PanicError for its callers. run must not call the Group.
 //
-// A timeout of zero or less lets every call end before it is sent.
-func New[T any](run func(context.Context, Call) (T, error), timeout time.Duration) *Group[T] {
+// A timeout of zero or less lets every call end before it is sent. linger is how
+// long the goroutine of the calls stays when nobody waits, zero for not at all; a
+// Group that lingers must be closed.
+func New[T any](run func(context.Context, Call) (T, error), timeout, linger time.Duration) *Group[T] {
 	return &Group[T]{
 		run:     run,
 		timeout: timeout,
+		linger:  linger,
+		wake:    make(chan struct{}, 1),
 		expired: fmt.Errorf("%w after %v", ErrTimeout, timeout),
 	}
 }
 
 // Do waits for a call that is sent after Do was called, and returns its result.
+//
+// beside, where it is not nil, is called on the caller's goroutine when no call
+// was in flight, so that this one is being sent: for what may go along with it.
 //
 // The end of ctx frees this caller at once and nobody else; Do then returns
 // the error of ctx, joined with its cause. When the call fails, the callers
@@ -90,13 +110,16 @@ func New[T any](run func(context.Context, Call) (T, error), timeout time.Duratio
 // a failure may have been the bad luck of one call, and two are the backend's.
 // Then they get the error of run as it is, a *PanicError, or one that wraps
 // ErrTimeout. After Close it is ErrClosed.
-func (g *Group[T]) Do(ctx context.Context) (Result[T], error) {
+func (g *Group[T]) Do(ctx context.Context, beside func()) (Result[T], error) {
 	if ctx.Err() != nil {
 		return Result[T]{}, contextError(ctx)
 	}
-	b, err := g.join()
+	b, sent, err := g.join()
 	if err != nil {
 		return Result[T]{}, err
+	}
+	if sent && beside != nil {
+		beside()
 	}
 	for first := true; ; first = false {
 		select {
@@ -112,14 +135,6 @@ func (g *Group[T]) Do(ctx context.Context) (Result[T], error) {
 	}
 }
 
-// Idle tells that no call is in flight and nobody waits, so that a caller that
-// came now would be sent for at once.
-func (g *Group[T]) Idle() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return !g.running
-}
-
 // Close lets every caller return ErrClosed, now and from now on, cancels the
 // call in flight and waits until its goroutine has ended. It may be called
 // more than once, and each call waits. It must not be called from run.
@@ -127,6 +142,7 @@ func (g *Group[T]) Close() {
 	g.mu.Lock()
 	if !g.closed {
 		g.closed = true
+		close(g.wake)
 		if b := g.waiting; b != nil {
 			g.waiting = nil
 			b.finishLocked(b.result, ErrClosed)
@@ -141,21 +157,25 @@ func (g *Group[T]) Close() {
 }
 
 // join adds a caller to the batch that waits, and sees to it that somebody
-// sends it.
-func (g *Group[T]) join() (*batch[T], error) {
+// sends it; sent tells that this happens now.
+func (g *Group[T]) join() (b *batch[T], sent bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return nil, ErrClosed
+		return nil, false, ErrClosed
 	}
-	b := g.nextLocked()
+	b = g.nextLocked()
 	b.callers++
 	b.firsts++
-	if !g.running {
-		g.running = true
+	was := g.sender
+	g.sender = senderBusy
+	switch was {
+	case senderGone:
 		g.goroutines.Go(g.send)
+	case senderRests:
+		g.wake <- struct{}{} // has room: only a sender that rests is woken, once
 	}
-	return b, nil
+	return b, was != senderBusy, nil
 }
 
 // nextLocked returns the batch that waits, a new one where there is none.

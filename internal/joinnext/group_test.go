@@ -61,7 +61,7 @@ func ask(ctx context.Context, g *Group[int64]) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
 		start := time.Now()
-		result, err := g.Do(ctx)
+		result, err := g.Do(ctx, nil)
 		answers <- answer{result, err, time.Since(start)}
 	}()
 	synctest.Wait()
@@ -73,7 +73,8 @@ func bubble(t *testing.T, test func(t *testing.T)) { t.Helper(); synctest.Test(t
 func TestOneInFlightAndOneWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBackend()
-		g := New(b.call, time.Minute)
+		g := New(b.call, time.Minute, time.Minute)
+		defer g.Close()
 		start := time.Now()
 		answers := make([]<-chan answer, 1000)
 		for i := range answers {
@@ -98,9 +99,9 @@ func TestOneInFlightAndOneWaiting(t *testing.T) {
 func TestNoGoroutineWhileIdle(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBackend()
-		g := New(b.call, time.Minute)
+		g := New(b.call, time.Minute, 0)
 		for want := range int64(3) {
-			if got, err := g.Do(t.Context()); err != nil || got.Value != want+1 {
+			if got, err := g.Do(t.Context(), nil); err != nil || got.Value != want+1 {
 				t.Fatalf("%+v, %v", got, err)
 			}
 			g.goroutines.Wait() // would be a deadlock that the bubble reports
@@ -108,10 +109,81 @@ func TestNoGoroutineWhileIdle(t *testing.T) {
 	})
 }
 
+// TestLinger: one goroutine makes calls that follow each other, is gone linger
+// after the last, and at once after Close.
+func TestLinger(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const linger = 10 * time.Second
+		var makers []string
+		g := New(func(context.Context, Call) (struct{}, error) {
+			stack := make([]byte, 64)
+			makers = append(makers, strings.SplitAfter(string(stack[:runtime.Stack(stack, false)]), "[")[0])
+			return struct{}{}, nil
+		}, time.Minute, linger)
+		defer g.Close()
+		do := func() {
+			t.Helper()
+			if _, err := g.Do(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			do()
+			time.Sleep(linger - 1)
+		}
+		if makers[0] != makers[1] || makers[0] != makers[2] {
+			t.Errorf("calls that followed each other were made by %q", makers)
+		}
+		start := time.Now()
+		g.goroutines.Wait()
+		if after := time.Since(start); after != 1 {
+			t.Errorf("the goroutine was gone after another %v, want 1ns", after)
+		}
+		do()
+		if makers[3] == makers[0] {
+			t.Error("the fourth call was made by a goroutine that had gone")
+		}
+		start = time.Now()
+		g.Close()
+		if after := time.Since(start); after != 0 {
+			t.Errorf("Close took %v", after)
+		}
+	})
+}
+
+// TestBeside: what goes along with a call goes with one that is sent at once, and
+// with no other.
+func TestBeside(t *testing.T) {
+	for _, linger := range []time.Duration{0, time.Minute} {
+		bubble(t, func(t *testing.T) {
+			b := newBackend()
+			g := New(b.call, time.Minute, linger)
+			defer g.Close()
+			for range 2 {
+				var callers sync.WaitGroup
+				beside := 0
+				for i := range 10 {
+					callers.Go(func() {
+						if _, err := g.Do(t.Context(), func() { beside += 1 + i }); err != nil {
+							t.Error(err)
+						}
+					})
+					synctest.Wait()
+				}
+				callers.Wait()
+				if beside != 1 {
+					t.Errorf("sum %d; want 1: called once, for the first caller", beside)
+				}
+				synctest.Wait()
+			}
+		})
+	}
+}
+
 func TestCancellationFreesOnlyThatCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBackend()
-		g := New(b.call, time.Minute)
+		g := New(b.call, time.Minute, 0)
 		flying := ask(t.Context(), g)
 		cause := errors.New("hung up")
 		for _, waiting := range []bool{true, false} {
@@ -155,10 +227,10 @@ func TestCancellationFreesOnlyThatCaller(t *testing.T) {
 
 func TestDeadContextStartsNothing(t *testing.T) {
 	b := newBackend()
-	g := New(b.call, time.Minute)
+	g := New(b.call, time.Minute, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := g.Do(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := g.Do(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	g.Close()
@@ -170,7 +242,7 @@ func TestDeadContextStartsNothing(t *testing.T) {
 func TestAllGone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBackend()
-		g := New(b.call, time.Minute)
+		g := New(b.call, time.Minute, 0)
 		first, cancelFirst := context.WithCancel(t.Context())
 		second, cancelSecond := context.WithCancel(t.Context())
 		flying, waiting := ask(first, g), ask(second, g)
@@ -189,7 +261,7 @@ func TestAllGone(t *testing.T) {
 		if calls := b.calls.Load(); calls != 1 {
 			t.Errorf("%d calls: the one that waited was sent", calls)
 		}
-		if got, err := g.Do(t.Context()); err != nil || got.Value != 2 {
+		if got, err := g.Do(t.Context(), nil); err != nil || got.Value != 2 {
 			t.Errorf("the next caller got %+v, %v", got, err)
 		}
 	})
@@ -201,7 +273,7 @@ func TestSharedFailure(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBackend()
 		b.err, b.failFrom = errors.New("backend is down"), 2
-		g := New(b.call, time.Minute)
+		g := New(b.call, time.Minute, 0)
 		flying := ask(t.Context(), g)
 		answers := make([]<-chan answer, 1000)
 		for i := range answers {
@@ -231,7 +303,7 @@ func TestFailureJoinsTheBatchThatWaits(t *testing.T) {
 				return 0, io.ErrUnexpectedEOF
 			}
 			return calls.Load(), nil
-		}, time.Minute)
+		}, time.Minute, 0)
 		unlucky, next := ask(t.Context(), g), ask(t.Context(), g)
 		for _, answers := range []<-chan answer{unlucky, next} {
 			if got := <-answers; got.err != nil || got.result.Value != 2 || got.result.Callers != 2 {
@@ -247,7 +319,7 @@ func TestTwoFailuresAreEnough(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBackend()
 		b.err = io.ErrUnexpectedEOF
-		g := New(b.call, time.Minute)
+		g := New(b.call, time.Minute, 0)
 		first, second := ask(t.Context(), g), ask(t.Context(), g)
 		if got := <-first; got.err != b.err || got.after != 2*time.Second {
 			t.Errorf("the first: after %v: %v", got.after, got.err)
@@ -267,8 +339,8 @@ func TestLeavingLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBackend()
 		b.err = io.ErrUnexpectedEOF
-		g := New(b.call, time.Minute)
-		first, err := g.join() // a caller that has not looked since
+		g := New(b.call, time.Minute, 0)
+		first, _, err := g.join() // a caller that has not looked since
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +364,7 @@ func TestLeavingTheRetry(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBackend()
 		b.err = io.ErrUnexpectedEOF
-		g := New(b.call, time.Minute)
+		g := New(b.call, time.Minute, 0)
 		early, cancelEarly := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 		defer cancelEarly()
 		late, cancelLate := context.WithTimeout(t.Context(), 1500*time.Millisecond)
@@ -318,7 +390,7 @@ func TestDeadlinesAreKept(t *testing.T) {
 		b := newBackend()
 
 		// The caller's own.
-		g := New(b.call, time.Minute)
+		g := New(b.call, time.Minute, 0)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if got := <-ask(ctx, g); got.err != context.DeadlineExceeded || got.after != 100*time.Millisecond {
@@ -330,7 +402,7 @@ func TestDeadlinesAreKept(t *testing.T) {
 		g.Close()
 
 		// The call's. A call that ends by it has failed, so there are two.
-		g = New(b.call, 100*time.Millisecond)
+		g = New(b.call, 100*time.Millisecond, 0)
 		got := <-ask(t.Context(), g)
 		if !errors.Is(got.err, ErrTimeout) || !errors.Is(got.err, context.DeadlineExceeded) || got.after != 200*time.Millisecond {
 			t.Errorf("shared: after %v: %v", got.after, got.err)
@@ -354,7 +426,7 @@ func TestPanicAndGoexit(t *testing.T) {
 			time.Sleep(time.Second)
 			fail()
 			return 7, nil
-		}, time.Minute)
+		}, time.Minute, time.Minute)
 
 		fail = func() { panic(boom) }
 		answers := []<-chan answer{ask(t.Context(), g), ask(t.Context(), g)}
@@ -378,7 +450,7 @@ func TestPanicAndGoexit(t *testing.T) {
 		}
 
 		fail = func() {}
-		if got, err := g.Do(t.Context()); err != nil || got.Value != 7 {
+		if got, err := g.Do(t.Context(), nil); err != nil || got.Value != 7 {
 			t.Errorf("afterwards: %+v, %v", got, err)
 		}
 		g.Close()
@@ -388,7 +460,7 @@ func TestPanicAndGoexit(t *testing.T) {
 func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBackend()
-		g := New(b.call, time.Minute)
+		g := New(b.call, time.Minute, time.Minute)
 		answers := make([]<-chan answer, 1000)
 		for i := range answers {
 			answers[i] = ask(t.Context(), g)
@@ -414,7 +486,7 @@ func TestClose(t *testing.T) {
 		if g.waiting != nil {
 			t.Error("callers were moved to a call that is never sent")
 		}
-		if _, err := g.Do(t.Context()); err != ErrClosed {
+		if _, err := g.Do(t.Context(), nil); err != ErrClosed {
 			t.Error(err)
 		}
 		if calls := b.calls.Load(); calls != 1 {
@@ -446,7 +518,7 @@ func TestStorm(t *testing.T) {
 				return 0, io.ErrUnexpectedEOF
 			}
 			return n, ctx.Err()
-		}, 5*time.Millisecond)
+		}, 5*time.Millisecond, time.Minute)
 
 		var callers sync.WaitGroup
 		for i := range 200 {
@@ -454,7 +526,7 @@ func TestStorm(t *testing.T) {
 				for j := range 50 {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration((i*j)%17)*time.Millisecond)
 					arrived := time.Now()
-					got, err := g.Do(ctx)
+					got, err := g.Do(ctx, nil)
 					if err == nil && got.SentAt.Before(arrived) {
 						t.Errorf("joined a call sent %v before", arrived.Sub(got.SentAt))
 					}

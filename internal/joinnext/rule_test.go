@@ -15,9 +15,9 @@ import (
 
 // byGroup shares reads by a Group.
 func byGroup(read joinrule.Read) joinrule.Read {
-	group := New(func(ctx context.Context, _ Call) (uint64, error) { return read(ctx) }, time.Minute)
+	group := New(func(ctx context.Context, _ Call) (uint64, error) { return read(ctx) }, time.Minute, 0)
 	return func(ctx context.Context) (uint64, error) {
-		result, err := group.Do(ctx)
+		result, err := group.Do(ctx, nil)
 		return result.Value, err
 	}
 }
