@@ -126,11 +126,11 @@ func (r *rig) ask(ctx context.Context, c call, w write) <-chan answer {
 	return answers
 }
 
-// unanswered passes the time of a read that is not answered, so that reads that
-// began before it are where they wait.
-func (r *rig) unanswered(w write) {
+// unanswered passes the time of a read that is not answered by its deadline, so that
+// reads that began before it are where they wait.
+func (r *rig) unanswered(w write, deadline time.Duration) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), brief)
+	ctx, cancel := context.WithTimeout(r.t.Context(), deadline)
 	defer cancel()
 	a := <-r.ask(ctx, named("LIST"), w)
 	if a.err == nil {

@@ -25,7 +25,7 @@ func checkHolds(r *rig) {
 			return name == w.name && revision >= w.revision
 		})
 	}()
-	r.unanswered(w)
+	r.unanswered(w, brief)
 	select {
 	case err := <-heard:
 		r.t.Fatalf("a watch of the Store ended (%v) or heard of a write after HoldWatch: the Harness holds something else than the watch of the Store's cache", err)

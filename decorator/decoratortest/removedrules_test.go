@@ -89,7 +89,9 @@ func TestRemovedRules(t *testing.T) {
 			if len(failed) == 0 {
 				t.Fatalf("no test of %s noticed\n%s", m.rules, output)
 			}
-			t.Logf("noticed by %q", failed)
+			_, why, _ := strings.Cut(output, "promised: ")
+			why, _, _ = strings.Cut(why, "probably: ")
+			t.Logf("noticed by %q, first:\npromised: %s", failed, why)
 		})
 	}
 }
