@@ -64,7 +64,7 @@ func named(name string) call {
 // may alter.
 func listing(key, resourceVersion string, match metav1.ResourceVersionMatch, change func(*storage.SelectionPredicate)) func(context.Context, *rig, write) (view, error) {
 	return func(ctx context.Context, r *rig, w write) (view, error) {
-		opts := storage.ListOptions{ResourceVersion: resourceVersion, ResourceVersionMatch: match, Recursive: true, Predicate: everything}
+		opts := storage.ListOptions{ResourceVersion: resourceVersion, ResourceVersionMatch: match, Recursive: true, Predicate: storage.Everything}
 		if change != nil {
 			change(&opts.Predicate)
 		}
@@ -102,7 +102,7 @@ func (r *rig) list(ctx context.Context, key string, opts storage.ListOptions) (v
 }
 
 func inPages(ctx context.Context, r *rig, w write) (view, error) {
-	opts := storage.ListOptions{Recursive: true, Predicate: everything}
+	opts := storage.ListOptions{Recursive: true, Predicate: storage.Everything}
 	opts.Predicate.Limit = 2
 	all, token, err := r.list(ctx, r.prefix(), opts)
 	for err == nil && token != "" {
@@ -154,7 +154,7 @@ func attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
 
 func ofOneKey(resourceVersion string) func(context.Context, *rig, write) (view, error) {
 	return func(ctx context.Context, r *rig, w write) (view, error) {
-		v, _, err := r.list(ctx, w.key, storage.ListOptions{ResourceVersion: resourceVersion, Predicate: everything})
+		v, _, err := r.list(ctx, w.key, storage.ListOptions{ResourceVersion: resourceVersion, Predicate: storage.Everything})
 		return v, err
 	}
 }

@@ -44,7 +44,6 @@ func newExampleHarness(t *testing.T) decoratortest.Harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = backend.Close() })
 	if res.Feed, err = backend.Feed(h.HoldableWatch, res); err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +57,12 @@ func newExampleHarness(t *testing.T) decoratortest.Harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(cache.Stop)
 	delegator := cacher.NewCacheDelegator(cache, raw)
-	t.Cleanup(delegator.Stop)
+	t.Cleanup(func() {
+		_ = backend.Close() // first: it ends the cache's watch
+		delegator.Stop()
+		cache.Stop()
+	})
 	if h.store, err = backend.Wrap(delegator, res); err != nil {
 		t.Fatal(err)
 	}

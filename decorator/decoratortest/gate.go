@@ -80,14 +80,20 @@ func (r *rig) judgeDeadlines(w write) {
 	}
 	for i, c := range newest() {
 		a := <-asked[i]
-		if a.took > brief+atOnce {
-			r.broken(fmt.Sprintf("a %s whose deadline is %v away returns by then", c.name, brief),
-				fmt.Sprintf("it took %v (%v)", a.took, a.err),
-				"the caller waits inside the cache, which does not heed contexts; the Store is to wait before it asks")
-		}
-		if a.err == nil {
-			r.judge(c, w, a.view, "with the watch held: ")
-		}
+		r.judgeDeadline(c, w, a, brief)
+	}
+}
+
+// judgeDeadline reports what came late, and an answer without the write.
+func (r *rig) judgeDeadline(c call, w write, a answer, deadline time.Duration) {
+	r.t.Helper()
+	if a.took > deadline+atOnce {
+		r.broken(fmt.Sprintf("a %s whose deadline is %v away returns by then", c.name, deadline),
+			fmt.Sprintf("it took %v (%v)", a.took, a.err),
+			"the caller waits inside the cache, which does not heed contexts; the Store is to wait before it asks")
+	}
+	if a.err == nil {
+		r.judge(c, w, a.view, "with the watch held: ")
 	}
 }
 
@@ -132,8 +138,6 @@ func (r *rig) unanswered(w write, deadline time.Duration) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), deadline)
 	defer cancel()
-	a := <-r.ask(ctx, named("LIST"), w)
-	if a.err == nil {
-		r.judge(named("LIST"), w, a.view, "")
-	}
+	c := named("LIST")
+	r.judgeDeadline(c, w, <-r.ask(ctx, c, w), deadline)
 }

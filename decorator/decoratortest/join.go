@@ -51,12 +51,17 @@ func checkJoinRule(r *rig) {
 		acknowledged.Store(&w)
 		r.unanswered(w, moment) // the others have read meanwhile
 		r.ReleaseWatch()
+		if r.t.Failed() {
+			break
+		}
 	}
 	over.Store(true)
 	reading.Wait()
 	if answers.Load() == 0 {
 		r.t.Error("no read was answered beside a writer")
 	}
+	// What was held is behind the cache once it shows a later write.
+	r.mustShow(named("LIST"), r.create("join", "join-last"), "afterwards: ")
 }
 
 // checkJoinRuleInFlight lets a reader arrive while the answer to another's revision

@@ -107,6 +107,9 @@ func compose(t *testing.T, raw storage.Interface, source freshness.Source, withF
 		if err := backend.Close(); err != nil {
 			t.Error(err)
 		}
+		// Upstream's Stop waits for ever where its queue of 100 items is full and more
+		// come, as they may without a Feed, which has ended its watch.
+		h.HoldWatch()
 		delegator.Stop()
 		cache.Stop()
 	})

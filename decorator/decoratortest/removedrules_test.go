@@ -26,7 +26,7 @@ var removals = []struct {
 		{"decorator/read.go", "ahead.Wait(ctx, target)", "ahead.Wait(ctx, 0)"},
 	}},
 	{"a read in flight is joined", "JoinRule|JoinRuleInFlight", []edit{
-		{"internal/joinnext/group.go", "b := g.nextLocked()", "b := g.flying\nif b == nil || b.finished { b = g.nextLocked() }"},
+		{"internal/joinnext/group.go", "b = g.nextLocked()", "b = g.flying\nif b == nil || b.finished { b = g.nextLocked() }"},
 	}},
 	{"an event proves its own revision", "Completeness", []edit{
 		{"decorator/feedwatch.go", "w.at.seen == w.size", "true"},

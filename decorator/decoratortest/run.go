@@ -7,7 +7,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apiserver/pkg/storage"
 )
 
 const (
@@ -113,5 +112,3 @@ func (r *rig) revisionOf(resourceVersion string) uint64 {
 	}
 	return revision
 }
-
-var everything = storage.Everything

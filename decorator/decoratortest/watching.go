@@ -56,7 +56,7 @@ func watching(resourceVersion string, initial *bool) func(context.Context, *rig,
 }
 
 func watchOptions(resourceVersion string, initial *bool) storage.ListOptions {
-	opts := storage.ListOptions{ResourceVersion: resourceVersion, SendInitialEvents: initial, Recursive: true, Predicate: everything}
+	opts := storage.ListOptions{ResourceVersion: resourceVersion, SendInitialEvents: initial, Recursive: true, Predicate: storage.Everything}
 	opts.Predicate.AllowWatchBookmarks = true
 	if initial != nil {
 		opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
