@@ -28,10 +28,6 @@ type Floors struct {
 	closed  atomic.Bool
 }
 
-// linger is how long the goroutine of the reads stays without any: long enough for
-// a backend that is read each second, and short beside what starting a server takes.
-const linger = time.Second
-
 // NewFloors returns Floors that read src, until Close. Its error names the
 // argument or the field of cfg that is wrong.
 func NewFloors(src Source, cfg Config) (*Floors, error) {
@@ -43,7 +39,8 @@ func NewFloors(src Source, cfg Config) (*Floors, error) {
 		return nil, err
 	}
 	f := &Floors{source: src, hooks: cfg.Hooks, wall: wallClock}
-	f.reads = joinnext.New(f.read, cfg.Timeout, linger)
+	_, prompt := src.(PromptSource)
+	f.reads = joinnext.New(f.read, cfg.Timeout, prompt)
 	return f, nil
 }
 

@@ -53,10 +53,10 @@ func judge(ctx context.Context, seen uint64, reading Reading, err error) (Outcom
 		return OutcomeRewound, rewound
 	}
 	switch cause := context.Cause(ctx); {
-	case err != nil && (errors.Is(cause, joinnext.ErrAbandoned) || errors.Is(cause, joinnext.ErrClosed)):
-		return OutcomeCanceled, cause
+	case err != nil && errors.Is(cause, joinnext.ErrTimeout):
+		return OutcomeError, cause // which says more than err
 	case err != nil && cause != nil:
-		return OutcomeError, cause // the deadline, which says more than err
+		return OutcomeCanceled, cause // its callers have gone, or Close was called
 	case err != nil:
 		return OutcomeError, err
 	case reading.Revision == 0:

@@ -74,6 +74,12 @@ func (s *Sentinel) Read(ctx context.Context) (Reading, error) {
 	return Reading{}, fmt.Errorf("freshness: sentinel %q: somebody keeps deleting it: let it stay, or use another key", s.key)
 }
 
+// PromptRead says that Read returns when its context ends: calls of etcd's client
+// do.
+func (*Sentinel) PromptRead() {}
+
+var _ PromptSource = (*Sentinel)(nil)
+
 // reading puts an answer together. value is nil only where the key is missing.
 func reading(header *etcdserverpb.ResponseHeader, value []byte) Reading {
 	return Reading{

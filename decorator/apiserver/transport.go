@@ -69,6 +69,9 @@ type headerSource struct {
 	key    string
 }
 
+// PromptRead is freshness.PromptSource.
+func (headerSource) PromptRead() {}
+
 func (h headerSource) Read(ctx context.Context) (freshness.Reading, error) {
 	resp, err := h.client.Get(ctx, h.key)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 
 // batch is the callers of one call.
 type batch[T any] struct {
-	// done is closed when the call is over. Then the next three stand.
+	// done is closed when the call is over, and nil for a caller alone. Then the next
+	// three stand.
 	done   chan struct{}
 	result Result[T]
 	err    error
@@ -18,7 +19,9 @@ type batch[T any] struct {
 	callers  int // who wait for it
 	firsts   int // of these, those that have not seen a call fail yet
 	finished bool
-	cancel   context.CancelCauseFunc // ends the call; nil until it is sent
+	ctx      context.Context         // of the call; nil until it is sent
+	cancel   context.CancelCauseFunc // ends it
+	sent     Call                    // which it is
 }
 
 // finishLocked ends the batch for its callers; the first to do so decides.
@@ -28,76 +31,77 @@ func (b *batch[T]) finishLocked(result Result[T], err error) {
 	}
 	b.finished = true
 	b.result, b.err = result, err
-	close(b.done)
+	if b.done != nil {
+		close(b.done)
+	}
 }
 
-// send makes the calls, one after the other, until nobody has waited for a while.
+// send makes the calls, one after the other, until nobody waits.
 func (g *Group[T]) send() {
-	gone := false
-	defer func() {
-		if !gone {
-			// run ended this goroutine (runtime.Goexit, as a test's FailNow
-			// does). Those who wait for the next call need another.
-			g.goroutines.Go(g.send)
+	defer g.handOver()
+	for {
+		b := g.takeOff()
+		if b == nil {
+			return
 		}
-	}()
-	for !gone {
-		if b, ctx, call := g.takeOff(); b != nil {
-			g.call(ctx, b, call)
-		} else {
-			gone = g.rest()
-		}
+		ctx, release := context.WithTimeoutCause(b.ctx, g.timeout, g.expired)
+		g.call(ctx, b)
+		release()
 	}
 }
 
-// rest waits until there is a batch again. It is true when none came.
-func (g *Group[T]) rest() (gone bool) {
-	if g.linger > 0 {
-		over := time.NewTimer(g.linger)
-		defer over.Stop()
-		select {
-		case _, open := <-g.wake:
-			return !open
-		case <-over.C:
-		}
+// sendAlone makes the call of a caller who is alone, on its own goroutine.
+func (g *Group[T]) sendAlone(ctx context.Context, b *batch[T]) {
+	defer g.handOver()
+	callCtx := b.ctx
+	if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > g.timeout {
+		var release context.CancelFunc
+		callCtx, release = context.WithTimeoutCause(b.ctx, g.timeout, g.expired)
+		defer release()
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.sender == senderBusy {
-		<-g.wake // just now
-		return g.closed
-	}
-	g.sender = senderGone
-	return true
+	g.call(callCtx, b)
 }
 
-// takeOff swaps the batch that waits for none and only then lets it be sent:
-// whoever arrives from now on joins the next. The order is the join rule.
-func (g *Group[T]) takeOff() (*batch[T], context.Context, Call) {
+// handOver ends the sending, or leaves it to a new goroutine where somebody waits:
+// they came too late for this one, or run has ended it (runtime.Goexit, as a test's
+// FailNow does).
+func (g *Group[T]) handOver() {
+	g.mu.Lock()
+	g.running = g.waiting != nil
+	more := g.running
+	g.mu.Unlock()
+	if more {
+		go g.send()
+	} else {
+		g.calls.Done()
+	}
+}
+
+func (g *Group[T]) takeOff() *batch[T] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.flying, g.waiting = g.waiting, nil
-	b := g.flying
+	return g.takeOffLocked(context.Background())
+}
+
+// takeOffLocked swaps the batch that waits for none and only then lets it be sent:
+// whoever arrives from now on joins the next. The order is the join rule. The call
+// of several must not end with the context of one of them: parent is then none of
+// theirs.
+func (g *Group[T]) takeOffLocked(parent context.Context) *batch[T] {
+	b := g.waiting
+	g.flying, g.waiting = b, nil
 	if b == nil {
-		g.sender = senderRests
-		return nil, nil, Call{}
+		return nil
 	}
-	// Nothing of the callers' contexts goes into the call's: it must not end
-	// with one of them.
-	ctx, cancel := context.WithCancelCause(context.Background())
-	b.cancel = cancel
-	call := Call{SentAt: time.Now(), Callers: b.callers}
-	b.result.Call = call
-	return b, ctx, call
+	b.ctx, b.cancel = context.WithCancelCause(parent)
+	b.sent = Call{SentAt: time.Now(), Callers: b.callers}
+	return b
 }
 
 // call makes the call of b and ends the batch.
-func (g *Group[T]) call(ctx context.Context, b *batch[T], call Call) {
+func (g *Group[T]) call(ctx context.Context, b *batch[T]) {
 	defer b.cancel(nil)
-	ctx, release := context.WithTimeoutCause(ctx, g.timeout, g.expired)
-	defer release()
-
-	result, err := Result[T]{Call: call}, errExited
+	result, err := Result[T]{Call: b.sent}, errExited
 	defer func() {
 		// After a Goexit recover answers nil, and err stands.
 		if value := recover(); value != nil {
@@ -105,7 +109,7 @@ func (g *Group[T]) call(ctx context.Context, b *batch[T], call Call) {
 		}
 		g.finish(b, result, err)
 	}()
-	result.Value, err = g.run(ctx, call)
+	result.Value, err = g.run(ctx, b.sent)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx) // says more than run can know
 	}
@@ -120,7 +124,7 @@ func (g *Group[T]) finish(b *batch[T], result Result[T], err error) {
 	if b.finished {
 		return // Close was first
 	}
-	if err != nil && b.firsts > 0 {
+	if err != nil && b.firsts > 0 && b.ctx.Err() == nil {
 		b.next = g.nextLocked()
 		b.next.callers += b.firsts
 	}

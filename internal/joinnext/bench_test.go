@@ -10,11 +10,12 @@ import (
 	"github.com/rvfloor/rvfloor/internal/joinnext/joinrule"
 )
 
-// The two sound forms side by side. "calls" is the number of reads that
+// The sound forms side by side. "calls" is the number of reads that
 // reached the backend for each that a caller asked for, "peak" the most that
 // were in flight at once.
 
 func BenchmarkGroup(b *testing.B)      { benchmark(b, byGroup) }
+func BenchmarkInline(b *testing.B)     { benchmark(b, byInlineGroup) }
 func BenchmarkGeneration(b *testing.B) { benchmark(b, byGeneration) }
 
 func benchmark(b *testing.B, share func(joinrule.Read) joinrule.Read) {

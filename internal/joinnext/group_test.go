@@ -3,8 +3,10 @@ package joinnext
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,13 +70,19 @@ func ask(ctx context.Context, g *Group[int64]) <-chan answer {
 	return answers
 }
 
-func bubble(t *testing.T, test func(t *testing.T)) { t.Helper(); synctest.Test(t, test) }
+// bubble runs a test for both kinds of Group.
+func bubble(t *testing.T, test func(t *testing.T, inline bool)) {
+	for _, inline := range []bool{false, true} {
+		t.Run(fmt.Sprintf("inline=%t", inline), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, inline) })
+		})
+	}
+}
 
 func TestOneInFlightAndOneWaiting(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
-		g := New(b.call, time.Minute, time.Minute)
-		defer g.Close()
+		g := New(b.call, time.Minute, inline)
 		start := time.Now()
 		answers := make([]<-chan answer, 1000)
 		for i := range answers {
@@ -97,56 +105,14 @@ func TestOneInFlightAndOneWaiting(t *testing.T) {
 }
 
 func TestNoGoroutineWhileIdle(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
-		g := New(b.call, time.Minute, 0)
+		g := New(b.call, time.Minute, inline)
 		for want := range int64(3) {
 			if got, err := g.Do(t.Context(), nil); err != nil || got.Value != want+1 {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			g.goroutines.Wait() // would be a deadlock that the bubble reports
-		}
-	})
-}
-
-// TestLinger: one goroutine makes calls that follow each other, is gone linger
-// after the last, and at once after Close.
-func TestLinger(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		const linger = 10 * time.Second
-		var makers []string
-		g := New(func(context.Context, Call) (struct{}, error) {
-			stack := make([]byte, 64)
-			makers = append(makers, strings.SplitAfter(string(stack[:runtime.Stack(stack, false)]), "[")[0])
-			return struct{}{}, nil
-		}, time.Minute, linger)
-		defer g.Close()
-		do := func() {
-			t.Helper()
-			if _, err := g.Do(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range 3 {
-			do()
-			time.Sleep(linger - 1)
-		}
-		if makers[0] != makers[1] || makers[0] != makers[2] {
-			t.Errorf("calls that followed each other were made by %q", makers)
-		}
-		start := time.Now()
-		g.goroutines.Wait()
-		if after := time.Since(start); after != 1 {
-			t.Errorf("the goroutine was gone after another %v, want 1ns", after)
-		}
-		do()
-		if makers[3] == makers[0] {
-			t.Error("the fourth call was made by a goroutine that had gone")
-		}
-		start = time.Now()
-		g.Close()
-		if after := time.Since(start); after != 0 {
-			t.Errorf("Close took %v", after)
+			g.calls.Wait() // would be a deadlock that the bubble reports
 		}
 	})
 }
@@ -154,36 +120,105 @@ func TestLinger(t *testing.T) {
 // TestBeside: what goes along with a call goes with one that is sent at once, and
 // with no other.
 func TestBeside(t *testing.T) {
-	for _, linger := range []time.Duration{0, time.Minute} {
-		bubble(t, func(t *testing.T) {
-			b := newBackend()
-			g := New(b.call, time.Minute, linger)
-			defer g.Close()
-			for range 2 {
-				var callers sync.WaitGroup
-				beside := 0
-				for i := range 10 {
-					callers.Go(func() {
-						if _, err := g.Do(t.Context(), func() { beside += 1 + i }); err != nil {
-							t.Error(err)
-						}
-					})
-					synctest.Wait()
-				}
-				callers.Wait()
-				if beside != 1 {
-					t.Errorf("sum %d; want 1: called once, for the first caller", beside)
-				}
+	bubble(t, func(t *testing.T, inline bool) {
+		b := newBackend()
+		g := New(b.call, time.Minute, inline)
+		for range 2 {
+			var callers sync.WaitGroup
+			beside := 0
+			for i := range 10 {
+				callers.Go(func() {
+					if _, err := g.Do(t.Context(), func() { beside += 1 + i }); err != nil {
+						t.Error(err)
+					}
+				})
 				synctest.Wait()
 			}
-		})
+			callers.Wait()
+			if beside != 1 {
+				t.Errorf("sum %d; want 1: called once, for the first caller", beside)
+			}
+			synctest.Wait()
+		}
+	})
+}
+
+// TestInline: who comes alone makes the call, and nobody else does.
+func TestInline(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
+		caller := goroutine()
+		var own []bool
+		g := New(func(context.Context, Call) (struct{}, error) {
+			own = append(own, goroutine() == caller)
+			time.Sleep(time.Second)
+			return struct{}{}, nil
+		}, time.Minute, inline)
+		others := make(chan error)
+		for range 2 {
+			go func() {
+				time.Sleep(time.Second / 2)
+				_, err := g.Do(t.Context(), nil)
+				others <- err
+			}()
+			if _, err := g.Do(t.Context(), nil); err != nil {
+				t.Error(err)
+			}
+			if err := <-others; err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		if want := []bool{inline, false, inline, false}; !slices.Equal(own, want) {
+			t.Errorf("made by the caller itself: %v, want %v", own, want)
+		}
+	})
+}
+
+// TestAloneAndGone: the call of a caller alone ends with its context, and is not
+// made again.
+func TestAloneAndGone(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
+		b := newBackend()
+		g := New(b.call, time.Minute, inline)
+		cause := errors.New("hung up")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second/2, cause)
+		defer cancel()
+		start := time.Now()
+		if _, err := g.Do(ctx, nil); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, cause) {
+			t.Error(err)
+		}
+		if after := time.Since(start); after != time.Second/2 {
+			t.Errorf("returned after %v", after)
+		}
+		g.calls.Wait()
+		if got, want := <-b.causes, abandoned(inline, cause); got != want {
+			t.Errorf("the call ended by %v, want %v", got, want)
+		}
+		if calls := b.calls.Load(); calls != 1 {
+			t.Errorf("%d calls, want 1", calls)
+		}
+	})
+}
+
+// abandoned is why the call of one caller ends when that caller's context does.
+func abandoned(inline bool, own error) error {
+	if inline {
+		return own
 	}
+	return ErrAbandoned
+}
+
+// goroutine names the goroutine that calls it.
+func goroutine() string {
+	stack := make([]byte, 64)
+	name, _, _ := strings.Cut(string(stack[:runtime.Stack(stack, false)]), " [")
+	return name
 }
 
 func TestCancellationFreesOnlyThatCaller(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
-		g := New(b.call, time.Minute, 0)
+		g := New(b.call, time.Minute, inline)
 		flying := ask(t.Context(), g)
 		cause := errors.New("hung up")
 		for _, waiting := range []bool{true, false} {
@@ -210,6 +245,7 @@ func TestCancellationFreesOnlyThatCaller(t *testing.T) {
 					t.Fatal(got.err)
 				}
 				flying = stayer
+				synctest.Wait() // until it is
 				continue
 			}
 			if got := <-stayer; got.err != nil || got.result.Callers != 2 {
@@ -227,7 +263,7 @@ func TestCancellationFreesOnlyThatCaller(t *testing.T) {
 
 func TestDeadContextStartsNothing(t *testing.T) {
 	b := newBackend()
-	g := New(b.call, time.Minute, 0)
+	g := New(b.call, time.Minute, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := g.Do(ctx, nil); !errors.Is(err, context.Canceled) {
@@ -240,9 +276,9 @@ func TestDeadContextStartsNothing(t *testing.T) {
 }
 
 func TestAllGone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
-		g := New(b.call, time.Minute, 0)
+		g := New(b.call, time.Minute, inline)
 		first, cancelFirst := context.WithCancel(t.Context())
 		second, cancelSecond := context.WithCancel(t.Context())
 		flying, waiting := ask(first, g), ask(second, g)
@@ -254,8 +290,8 @@ func TestAllGone(t *testing.T) {
 		if got := <-flying; got.err != context.Canceled || got.after != 0 {
 			t.Errorf("after %v: %v", got.after, got.err)
 		}
-		g.goroutines.Wait()
-		if cause := <-b.causes; cause != ErrAbandoned {
+		g.calls.Wait()
+		if cause := <-b.causes; cause != abandoned(inline, context.Canceled) {
 			t.Errorf("the call in flight ended by %v", cause)
 		}
 		if calls := b.calls.Load(); calls != 1 {
@@ -270,10 +306,10 @@ func TestAllGone(t *testing.T) {
 // TestSharedFailure: whoever waited for a call that failed joins the next one
 // with all the others, and gets the error of that.
 func TestSharedFailure(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
 		b.err, b.failFrom = errors.New("backend is down"), 2
-		g := New(b.call, time.Minute, 0)
+		g := New(b.call, time.Minute, inline)
 		flying := ask(t.Context(), g)
 		answers := make([]<-chan answer, 1000)
 		for i := range answers {
@@ -295,7 +331,7 @@ func TestSharedFailure(t *testing.T) {
 
 // TestFailureJoinsTheBatchThatWaits: the retry is the next call, not one more.
 func TestFailureJoinsTheBatchThatWaits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
 		var calls atomic.Int64
 		g := New(func(context.Context, Call) (int64, error) {
 			time.Sleep(time.Second)
@@ -303,7 +339,7 @@ func TestFailureJoinsTheBatchThatWaits(t *testing.T) {
 				return 0, io.ErrUnexpectedEOF
 			}
 			return calls.Load(), nil
-		}, time.Minute, 0)
+		}, time.Minute, inline)
 		unlucky, next := ask(t.Context(), g), ask(t.Context(), g)
 		for _, answers := range []<-chan answer{unlucky, next} {
 			if got := <-answers; got.err != nil || got.result.Value != 2 || got.result.Callers != 2 {
@@ -316,10 +352,10 @@ func TestFailureJoinsTheBatchThatWaits(t *testing.T) {
 // TestTwoFailuresAreEnough: who has seen two calls fail goes, also where others
 // of the second one try another.
 func TestTwoFailuresAreEnough(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
 		b.err = io.ErrUnexpectedEOF
-		g := New(b.call, time.Minute, 0)
+		g := New(b.call, time.Minute, inline)
 		first, second := ask(t.Context(), g), ask(t.Context(), g)
 		if got := <-first; got.err != b.err || got.after != 2*time.Second {
 			t.Errorf("the first: after %v: %v", got.after, got.err)
@@ -336,14 +372,15 @@ func TestTwoFailuresAreEnough(t *testing.T) {
 // TestLeavingLate: a caller whose context ended while its call failed may have
 // been moved on before it leaves. It must leave the batch where it stands now.
 func TestLeavingLate(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		b := newBackend()
 		b.err = io.ErrUnexpectedEOF
-		g := New(b.call, time.Minute, 0)
-		first, _, err := g.join() // a caller that has not looked since
+		g := New(b.call, time.Minute, false)
+		first, _, err := g.join(t.Context()) // a caller that has not looked since
 		if err != nil {
 			t.Fatal(err)
 		}
+		go g.send()
 		<-first.done
 		synctest.Wait()
 		if calls := b.calls.Load(); calls != 2 {
@@ -351,7 +388,7 @@ func TestLeavingLate(t *testing.T) {
 		}
 		left := time.Now()
 		g.leave(first, true)
-		g.goroutines.Wait()
+		g.calls.Wait()
 		if cause := <-b.causes; cause != ErrAbandoned || !time.Now().Equal(left) {
 			t.Errorf("the second call ended by %v, after %v", cause, time.Since(left))
 		}
@@ -361,10 +398,10 @@ func TestLeavingLate(t *testing.T) {
 // TestLeavingTheRetry: a caller that was moved on leaves the batch where it is
 // now, and the last one to go takes the call with it.
 func TestLeavingTheRetry(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
 		b.err = io.ErrUnexpectedEOF
-		g := New(b.call, time.Minute, 0)
+		g := New(b.call, time.Minute, inline)
 		early, cancelEarly := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 		defer cancelEarly()
 		late, cancelLate := context.WithTimeout(t.Context(), 1500*time.Millisecond)
@@ -386,23 +423,23 @@ func TestLeavingTheRetry(t *testing.T) {
 }
 
 func TestDeadlinesAreKept(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
 
 		// The caller's own.
-		g := New(b.call, time.Minute, 0)
+		g := New(b.call, time.Minute, inline)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if got := <-ask(ctx, g); got.err != context.DeadlineExceeded || got.after != 100*time.Millisecond {
 			t.Errorf("own: after %v: %v", got.after, got.err)
 		}
-		if cause := <-b.causes; cause != ErrAbandoned {
+		if cause := <-b.causes; cause != abandoned(inline, context.DeadlineExceeded) {
 			t.Error(cause)
 		}
 		g.Close()
 
 		// The call's. A call that ends by it has failed, so there are two.
-		g = New(b.call, 100*time.Millisecond, 0)
+		g = New(b.call, 100*time.Millisecond, inline)
 		got := <-ask(t.Context(), g)
 		if !errors.Is(got.err, ErrTimeout) || !errors.Is(got.err, context.DeadlineExceeded) || got.after != 200*time.Millisecond {
 			t.Errorf("shared: after %v: %v", got.after, got.err)
@@ -419,14 +456,14 @@ func TestDeadlinesAreKept(t *testing.T) {
 }
 
 func TestPanicAndGoexit(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
 		boom := errors.New("boom")
 		var fail func()
 		g := New(func(context.Context, Call) (int64, error) {
 			time.Sleep(time.Second)
 			fail()
 			return 7, nil
-		}, time.Minute, time.Minute)
+		}, time.Minute, inline)
 
 		fail = func() { panic(boom) }
 		answers := []<-chan answer{ask(t.Context(), g), ask(t.Context(), g)}
@@ -443,6 +480,9 @@ func TestPanicAndGoexit(t *testing.T) {
 
 		fail = runtime.Goexit
 		answers = []<-chan answer{ask(t.Context(), g), ask(t.Context(), g)}
+		if inline {
+			answers = answers[1:] // it ends the goroutine of the first caller
+		}
 		for _, answers := range answers {
 			if got := <-answers; got.err != errExited {
 				t.Fatalf("got %v", got.err)
@@ -458,9 +498,9 @@ func TestPanicAndGoexit(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
-		g := New(b.call, time.Minute, time.Minute)
+		g := New(b.call, time.Minute, inline)
 		answers := make([]<-chan answer, 1000)
 		for i := range answers {
 			answers[i] = ask(t.Context(), g)
@@ -499,7 +539,7 @@ func TestClose(t *testing.T) {
 // and then, and a Close in the middle: for the race detector, and to see that
 // nobody is left behind.
 func TestStorm(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
 		var inFlight, calls atomic.Int64
 		g := New(func(ctx context.Context, call Call) (int64, error) {
 			if inFlight.Add(1) > 1 {
@@ -518,7 +558,7 @@ func TestStorm(t *testing.T) {
 				return 0, io.ErrUnexpectedEOF
 			}
 			return n, ctx.Err()
-		}, 5*time.Millisecond, time.Minute)
+		}, 5*time.Millisecond, inline)
 
 		var callers sync.WaitGroup
 		for i := range 200 {

@@ -13,9 +13,13 @@ import (
 	"github.com/rvfloor/rvfloor/internal/joinnext/joinrule"
 )
 
-// byGroup shares reads by a Group.
-func byGroup(read joinrule.Read) joinrule.Read {
-	group := New(func(ctx context.Context, _ Call) (uint64, error) { return read(ctx) }, time.Minute, 0)
+// byGroup shares reads by a Group, byInlineGroup by one whose lone callers read by
+// themselves.
+func byGroup(read joinrule.Read) joinrule.Read       { return group(read, false) }
+func byInlineGroup(read joinrule.Read) joinrule.Read { return group(read, true) }
+
+func group(read joinrule.Read, inline bool) joinrule.Read {
+	group := New(func(ctx context.Context, _ Call) (uint64, error) { return read(ctx) }, time.Minute, inline)
 	return func(ctx context.Context) (uint64, error) {
 		result, err := group.Do(ctx, nil)
 		return result.Value, err
@@ -60,6 +64,7 @@ func byPlainSingleflight(read joinrule.Read) joinrule.Read {
 func TestJoinRule(t *testing.T) {
 	for name, share := range map[string]func(joinrule.Read) joinrule.Read{
 		"group":      byGroup,
+		"inline":     byInlineGroup,
 		"generation": byGeneration,
 	} {
 		t.Run(name, func(t *testing.T) {
