@@ -12,9 +12,12 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// modelPrefix comes before a kind's name in the OpenAPI document, by the
-// convention of reversed domain names.
-const modelPrefix = "dev.rvfloor.demo.v1."
+// These come before a kind's name in the OpenAPI document, by the convention of
+// reversed domain names.
+const (
+	modelPrefix      = "dev.rvfloor.demo.v1."
+	plantModelPrefix = "dev.rvfloor.plant.v1alpha1."
+)
 
 // OpenAPIModelName is the name of the kind in the OpenAPI document.
 func (Widget) OpenAPIModelName() string { return modelPrefix + "Widget" }
@@ -36,6 +39,18 @@ func (TicketList) OpenAPIModelName() string { return modelPrefix + "TicketList" 
 
 // OpenAPIModelName is the name of the type in the OpenAPI document.
 func (TicketSpec) OpenAPIModelName() string { return modelPrefix + "TicketSpec" }
+
+// OpenAPIModelName is the name of the kind in the OpenAPI document.
+func (Machine) OpenAPIModelName() string { return plantModelPrefix + "Machine" }
+
+// OpenAPIModelName is the name of the kind in the OpenAPI document.
+func (MachineList) OpenAPIModelName() string { return plantModelPrefix + "MachineList" }
+
+// OpenAPIModelName is the name of the type in the OpenAPI document.
+func (MachineSpec) OpenAPIModelName() string { return plantModelPrefix + "MachineSpec" }
+
+// OpenAPIModelName is the name of the type in the OpenAPI document.
+func (MachineStatus) OpenAPIModelName() string { return plantModelPrefix + "MachineStatus" }
 
 // OpenAPIConfig describes the API as OpenAPI v2, OpenAPIV3Config as v3. An API
 // server does not start without the latter: server-side apply reads it.
@@ -92,6 +107,21 @@ func Definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 			"ttlSeconds": property("integer", "int64", "Seconds that the ticket lives after its last write; 0 means that it does not end."),
 		}),
 		TicketList{}.OpenAPIModelName(): list(ref, "TicketList is a list of Tickets.", Ticket{}.OpenAPIModelName()),
+
+		Machine{}.OpenAPIModelName(): kind(ref, "Machine makes widgets. It belongs to no namespace.", map[string]string{
+			"metadata": metav1.ObjectMeta{}.OpenAPIModelName(),
+			"spec":     MachineSpec{}.OpenAPIModelName(),
+			"status":   MachineStatus{}.OpenAPIModelName(),
+		}),
+		MachineSpec{}.OpenAPIModelName(): plain("MachineSpec is what a Machine is and shall do.", map[string]spec.Schema{
+			"model":  property("string", "", "Free text; every machine has one."),
+			"paused": property("boolean", "", "Keeps it from making widgets."),
+		}),
+		MachineStatus{}.OpenAPIModelName(): plain("MachineStatus is what was seen of a Machine.", map[string]spec.Schema{
+			"state": property("string", "", "Free text."),
+			"made":  property("integer", "int64", "How many widgets it has made."),
+		}),
+		MachineList{}.OpenAPIModelName(): list(ref, "MachineList is a list of Machines.", Machine{}.OpenAPIModelName()),
 	} {
 		defs[name] = def
 	}

@@ -1,105 +1,77 @@
 package demo
 
 import (
-	"context"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericserver "k8s.io/apiserver/pkg/server"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// NewAPIGroupInfo builds the storage of both kinds and returns the group, ready
-// for GenericAPIServer.InstallAPIGroup. The storage of each comes from getter:
-// whoever decorates getter decorates every read and write of this API. On an
+// NewAPIGroups builds the storage of all kinds and returns the groups, ready for
+// GenericAPIServer.InstallAPIGroups. The storage of each kind comes from getter:
+// whoever decorates getter decorates every read and write of these APIs. On an
 // error what was built so far is destroyed again.
-func NewAPIGroupInfo(getter generic.RESTOptionsGetter) (*genericserver.APIGroupInfo, error) {
-	options := &generic.StoreOptions{RESTOptions: getter}
-
-	ws := widgetStrategy{newStrategy()}
-	widgets := &registry.Store{
-		NewFunc:                   func() runtime.Object { return &Widget{} },
-		NewListFunc:               func() runtime.Object { return &WidgetList{} },
-		DefaultQualifiedResource:  GroupVersion.WithResource("widgets").GroupResource(),
-		SingularQualifiedResource: GroupVersion.WithResource("widget").GroupResource(),
-		CreateStrategy:            ws,
-		UpdateStrategy:            ws,
-		DeleteStrategy:            ws,
-		ResetFieldsStrategy:       ws,
+func NewAPIGroups(getter generic.RESTOptionsGetter) (groups []*genericserver.APIGroupInfo, err error) {
+	var built []*store
+	defer func() {
+		if err != nil {
+			for _, s := range built {
+				s.Destroy()
+			}
+		}
+	}()
+	for _, gv := range GroupVersions {
+		storage := map[string]rest.Storage{}
+		for _, r := range resources {
+			if r.gv != gv {
+				continue
+			}
+			s, err := newStore(r, getter)
+			if err != nil {
+				return nil, err
+			}
+			built = append(built, s)
+			storage[r.plural] = s
+			if status := statusStrategyOf(r); status != nil {
+				storage[r.plural+"/status"] = newStatusStore(*s.Store, status)
+			}
+		}
+		group := genericserver.NewDefaultAPIGroupInfo(gv.Group, Scheme, ParameterCodec, Codecs)
+		group.VersionedResourcesStorageMap[gv.Version] = storage
+		groups = append(groups, &group)
 	}
-	widgets.TableConvertor = rest.NewDefaultTableConvertor(widgets.DefaultQualifiedResource)
-	if err := widgets.CompleteWithOptions(options); err != nil {
-		return nil, err
-	}
-
-	ts := ticketStrategy{newStrategy()}
-	tickets := &registry.Store{
-		NewFunc:                   func() runtime.Object { return &Ticket{} },
-		NewListFunc:               func() runtime.Object { return &TicketList{} },
-		DefaultQualifiedResource:  GroupVersion.WithResource("tickets").GroupResource(),
-		SingularQualifiedResource: GroupVersion.WithResource("ticket").GroupResource(),
-		CreateStrategy:            ts,
-		UpdateStrategy:            ts,
-		DeleteStrategy:            ts,
-		TTLFunc:                   ticketTTL,
-	}
-	tickets.TableConvertor = rest.NewDefaultTableConvertor(tickets.DefaultQualifiedResource)
-	if err := tickets.CompleteWithOptions(options); err != nil {
-		widgets.Destroy()
-		return nil, err
-	}
-
-	info := genericserver.NewDefaultAPIGroupInfo(GroupVersion.Group, Scheme, ParameterCodec, Codecs)
-	info.VersionedResourcesStorageMap[GroupVersion.Version] = map[string]rest.Storage{
-		"widgets":        widgets,
-		"widgets/status": newWidgetStatus(*widgets, widgetStatusStrategy{ws}),
-		"tickets":        tickets,
-	}
-	return &info, nil
+	return groups, nil
 }
 
-// widgetStatus serves widgets/status. It names the few verbs it allows instead
-// of embedding the Store, which would allow them all.
-type widgetStatus struct{ store *registry.Store }
-
-var (
-	_ rest.Patcher             = (*widgetStatus)(nil)
-	_ rest.ResetFieldsStrategy = (*widgetStatus)(nil)
-)
-
-// newWidgetStatus takes a copy of the widgets' store: it shares the storage and
-// differs in its strategy.
-func newWidgetStatus(store registry.Store, s widgetStatusStrategy) *widgetStatus {
-	store.UpdateStrategy = s
-	store.ResetFieldsStrategy = s
-	return &widgetStatus{store: &store}
+// store serves a kind.
+type store struct {
+	*registry.Store
+	shortNames []string
 }
 
-// New implements rest.Storage.
-func (s *widgetStatus) New() runtime.Object { return &Widget{} }
+var _ rest.ShortNamesProvider = (*store)(nil)
 
-// Destroy does nothing: the storage belongs to the widgets' store.
-func (s *widgetStatus) Destroy() {}
+// ShortNames implements rest.ShortNamesProvider.
+func (s *store) ShortNames() []string { return s.shortNames }
 
-// Get implements rest.Patcher.
-func (s *widgetStatus) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return s.store.Get(ctx, name, options)
-}
-
-// Update implements rest.Patcher. A status is never created without its widget.
-func (s *widgetStatus) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return s.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
-}
-
-// GetResetFields implements rest.ResetFieldsStrategy.
-func (s *widgetStatus) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return s.store.GetResetFields()
-}
-
-// ConvertToTable implements rest.TableConvertor.
-func (s *widgetStatus) ConvertToTable(ctx context.Context, object, tableOptions runtime.Object) (*metav1.Table, error) {
-	return s.store.ConvertToTable(ctx, object, tableOptions)
+func newStore(r resource, getter generic.RESTOptionsGetter) (*store, error) {
+	strategy := strategyOf(r)
+	s := &registry.Store{
+		NewFunc:                   r.object,
+		NewListFunc:               r.list,
+		DefaultQualifiedResource:  r.gv.WithResource(r.plural).GroupResource(),
+		SingularQualifiedResource: r.gv.WithResource(r.singular).GroupResource(),
+		CreateStrategy:            strategy,
+		UpdateStrategy:            strategy,
+		DeleteStrategy:            strategy,
+		TableConvertor:            table(r.columns),
+	}
+	if reset, ok := strategy.(rest.ResetFieldsStrategy); ok {
+		s.ResetFieldsStrategy = reset
+	}
+	if r.kind == "Ticket" {
+		s.TTLFunc = ticketTTL
+	}
+	return &store{Store: s, shortNames: r.shortNames},
+		s.CompleteWithOptions(&generic.StoreOptions{RESTOptions: getter, AttrFunc: r.attributes})
 }

@@ -69,3 +69,37 @@ type TicketList struct {
 
 	Items []Ticket `json:"items"`
 }
+
+// Machine makes widgets. It belongs to no namespace.
+type Machine struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   MachineSpec   `json:"spec,omitempty"`
+	Status MachineStatus `json:"status,omitempty"`
+}
+
+// MachineSpec is what a Machine is and shall do.
+type MachineSpec struct {
+	// Model is free text; every machine has one.
+	Model string `json:"model,omitempty"`
+	// Paused keeps it from making widgets.
+	Paused bool `json:"paused,omitempty"`
+}
+
+// MachineStatus is what was seen of a Machine. Only the /status subresource
+// changes it.
+type MachineStatus struct {
+	// State is free text.
+	State string `json:"state,omitempty"`
+	// Made is how many widgets it has made.
+	Made int64 `json:"made,omitempty"`
+}
+
+// MachineList is the answer to a LIST of machines.
+type MachineList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []Machine `json:"items"`
+}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/util"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/randfill"
@@ -26,6 +27,7 @@ func filler() *randfill.Filler {
 func kinds() map[string]runtime.Object {
 	return map[string]runtime.Object{
 		"Widget": &Widget{}, "WidgetList": &WidgetList{}, "Ticket": &Ticket{}, "TicketList": &TicketList{},
+		"Machine": &Machine{}, "MachineList": &MachineList{},
 	}
 }
 
@@ -55,7 +57,8 @@ func TestDeepCopy(t *testing.T) {
 			}
 		})
 	}
-	if (*Widget)(nil).DeepCopy() != nil || (*WidgetList)(nil).DeepCopy() != nil || (*Ticket)(nil).DeepCopy() != nil || (*TicketList)(nil).DeepCopy() != nil {
+	if (*Widget)(nil).DeepCopy() != nil || (*WidgetList)(nil).DeepCopy() != nil || (*Ticket)(nil).DeepCopy() != nil ||
+		(*TicketList)(nil).DeepCopy() != nil || (*Machine)(nil).DeepCopy() != nil || (*MachineList)(nil).DeepCopy() != nil {
 		t.Error("the copy of nil is not nil")
 	}
 }
@@ -93,28 +96,43 @@ func wreck(v reflect.Value) (n int) {
 
 // TestCodecRoundTrip stores each kind as the server does and reads it back.
 func TestCodecRoundTrip(t *testing.T) {
-	codec := Codecs.LegacyCodec(GroupVersion)
+	codec := Codecs.LegacyCodec(GroupVersions...)
 	for name, original := range kinds() {
 		t.Run(name, func(t *testing.T) {
 			filler().Fill(original)
-			original.GetObjectKind().SetGroupVersionKind(GroupVersion.WithKind(name))
+			gvk := versioned(t, original)
+			original.GetObjectKind().SetGroupVersionKind(gvk)
 			stored, err := runtime.Encode(codec, original)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := `"apiVersion":"demo.rvfloor.dev/v1"`; !strings.Contains(string(stored), want) {
+			if want := `"apiVersion":"` + gvk.GroupVersion().String() + `"`; !strings.Contains(string(stored), want) {
 				t.Errorf("%s is not in %s", want, stored)
 			}
 			read, err := runtime.Decode(codec, stored)
 			if err != nil {
 				t.Fatal(err)
 			}
-			read.GetObjectKind().SetGroupVersionKind(GroupVersion.WithKind(name))
+			read.GetObjectKind().SetGroupVersionKind(gvk)
 			if !equality.Semantic.DeepEqual(original, read) {
 				t.Errorf("- stored, + read\n%s", cmp.Diff(original, read))
 			}
 		})
 	}
+}
+
+// versioned is the kind of obj, in the version that clients see.
+func versioned(t *testing.T, obj runtime.Object) schema.GroupVersionKind {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	gvks, _, err := scheme.ObjectKinds(obj)
+	if err != nil || len(gvks) != 1 {
+		t.Fatalf("kinds of a %T: %v, %v", obj, gvks, err)
+	}
+	return gvks[0]
 }
 
 // TestDefinitionsMatchTypes compares the hand-written schemas with the Go types,
@@ -123,6 +141,7 @@ func TestDefinitionsMatchTypes(t *testing.T) {
 	defs := Definitions(func(name string) spec.Ref { return spec.MustCreateRef("#/" + name) })
 	for _, v := range []util.OpenAPIModelNamer{
 		Widget{}, WidgetSpec{}, WidgetStatus{}, WidgetList{}, Ticket{}, TicketSpec{}, TicketList{},
+		Machine{}, MachineSpec{}, MachineStatus{}, MachineList{},
 	} {
 		name := v.OpenAPIModelName()
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +150,7 @@ func TestDefinitionsMatchTypes(t *testing.T) {
 				t.Fatal("no definition")
 			}
 			want := map[string]string{}
-			fields(reflect.TypeOf(v), want)
+			jsonFields(reflect.TypeOf(v), want)
 			got := map[string]string{}
 			for property, schema := range def.Schema.Properties {
 				got[property] = describe(schema)
@@ -148,13 +167,13 @@ func TestDefinitionsMatchTypes(t *testing.T) {
 	}
 }
 
-// fields writes down the JSON fields of typ with a short form of their schema.
-func fields(typ reflect.Type, into map[string]string) {
+// jsonFields writes down the JSON fields of typ with a short form of their schema.
+func jsonFields(typ reflect.Type, into map[string]string) {
 	for i := range typ.NumField() {
 		f := typ.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if options == "inline" {
-			fields(f.Type, into)
+			jsonFields(f.Type, into)
 			continue
 		}
 		into[name] = short(f.Type)
@@ -169,6 +188,8 @@ func short(typ reflect.Type) string {
 		return "#/" + reflect.Zero(typ).Interface().(util.OpenAPIModelNamer).OpenAPIModelName()
 	case reflect.Int32, reflect.Int64:
 		return "integer " + typ.Kind().String()
+	case reflect.Bool:
+		return "boolean"
 	}
 	return typ.Kind().String()
 }

@@ -17,7 +17,7 @@ type widgetStatusStrategy struct{ widgetStrategy }
 
 var (
 	_ rest.CreateUpdateResetFieldsStrategy = widgetStrategy{}
-	_ rest.UpdateResetFieldsStrategy       = widgetStatusStrategy{}
+	_ statusStrategy                       = widgetStatusStrategy{}
 )
 
 // PrepareForCreate starts the generation and drops a status sent along.
@@ -51,35 +51,19 @@ func (s widgetStrategy) ValidateUpdate(ctx context.Context, obj, _ runtime.Objec
 	return s.Validate(ctx, obj)
 }
 
-// GetResetFields tells server-side apply that a write here never owns the status.
+// GetResetFields implements rest.ResetFieldsStrategy.
 func (widgetStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return resets(fieldpath.MakePathOrDie("status"))
+	return statusResets(GroupVersion)
 }
 
 // PrepareForUpdate keeps everything that is not the status.
 func (widgetStatusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	w, was := obj.(*Widget), old.(*Widget)
 	w.Spec = was.Spec
-	w.Generation = was.Generation
-	w.Labels = was.Labels
-	w.Annotations = was.Annotations
-	w.Finalizers = was.Finalizers
-	w.OwnerReferences = was.OwnerReferences
+	keepMetadata(&w.ObjectMeta, &was.ObjectMeta)
 }
 
-// GetResetFields tells server-side apply that a write here owns only the status.
+// GetResetFields implements rest.ResetFieldsStrategy.
 func (widgetStatusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return resets(
-		fieldpath.MakePathOrDie("spec"),
-		fieldpath.MakePathOrDie("metadata", "labels"),
-		fieldpath.MakePathOrDie("metadata", "annotations"),
-		fieldpath.MakePathOrDie("metadata", "finalizers"),
-		fieldpath.MakePathOrDie("metadata", "ownerReferences"),
-	)
-}
-
-func resets(paths ...fieldpath.Path) map[fieldpath.APIVersion]*fieldpath.Set {
-	return map[fieldpath.APIVersion]*fieldpath.Set{
-		fieldpath.APIVersion(GroupVersion.String()): fieldpath.NewSet(paths...),
-	}
+	return otherResets(GroupVersion)
 }

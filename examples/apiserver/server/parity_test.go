@@ -112,7 +112,8 @@ func selectors(tr *transcript) {
 		tr.expect(200, tr.get("field namespace"+at, api+"/widgets?fieldSelector=metadata.namespace%21%3Ddefault"+at), "d")
 		tr.expect(200, tr.get("both"+at, widgets+"?labelSelector=tier%3Dweb&fieldSelector=metadata.name%3Da"+at), "a")
 		tr.expect(200, tr.get("nothing matches"+at, widgets+"?labelSelector=tier%3Dnone"+at))
-		tr.expect(400, tr.get("an unknown field"+at, widgets+"?fieldSelector=spec.color%3Dred"+at))
+		tr.expect(200, tr.get("field of the spec"+at, api+"/widgets?fieldSelector=spec.color%3Dred"+at), "a", "d")
+		tr.expect(400, tr.get("an unknown field"+at, widgets+"?fieldSelector=spec.size%3D1"+at))
 		tr.expect(400, tr.get("a bad label selector"+at, widgets+"?labelSelector=%3D%3D"+at))
 	}
 }

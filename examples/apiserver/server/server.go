@@ -88,12 +88,12 @@ func Start(ctx context.Context, o Options) (running *Running, err error) {
 	// Destroy may be called twice; when serving began, its end calls it first.
 	r.onClose(func() error { generic.Destroy(); return nil })
 
-	group, err := demo.NewAPIGroupInfo(cfg.RESTOptionsGetter)
+	groups, err := demo.NewAPIGroups(cfg.RESTOptionsGetter)
 	if err != nil {
-		return nil, fmt.Errorf("API group: %w", err)
+		return nil, fmt.Errorf("API groups: %w", err)
 	}
-	if err := generic.InstallAPIGroup(group); err != nil {
-		return nil, fmt.Errorf("API group: %w", err)
+	if err := generic.InstallAPIGroups(groups...); err != nil {
+		return nil, fmt.Errorf("API groups: %w", err)
 	}
 	if err := addStorageReadiness(generic); err != nil {
 		return nil, err

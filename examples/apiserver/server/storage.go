@@ -19,8 +19,8 @@ const etcdPrefix = "/demo.rvfloor.dev"
 // server has stopped.
 func applyStorage(cfg *genericserver.Config, endpoints []string, stock bool) (closeStorage func() error, err error) {
 	// What any API server does.
-	config := storagebackend.NewDefaultConfig(etcdPrefix, demo.Codecs.LegacyCodec(demo.GroupVersion))
-	config.EncodeVersioner = demo.GroupVersion
+	config := storagebackend.NewDefaultConfig(etcdPrefix, demo.Codecs.LegacyCodec(demo.GroupVersions...))
+	config.EncodeVersioner = demo.GroupVersions
 	config.Transport.ServerList = endpoints
 	etcd := genericoptions.NewEtcdOptions(config)
 	if errs := etcd.Validate(); len(errs) > 0 {

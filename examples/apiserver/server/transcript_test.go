@@ -146,6 +146,7 @@ func (n *normalizer) collect(v any) {
 
 var (
 	current = regexp.MustCompile(`current: \d+`)
+	age     = regexp.MustCompile(`^\d+s$`) // in the cells of tables
 	uuid    = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 )
 
@@ -199,7 +200,7 @@ func (n *normalizer) rewriteString(key, s string) string {
 	case "message":
 		return uuid.ReplaceAllString(current.ReplaceAllString(s, "current: N"), "a uid")
 	}
-	if _, err := time.Parse(time.RFC3339, s); err == nil { // in metadata, and in the cells of tables
+	if _, err := time.Parse(time.RFC3339, s); err == nil || age.MatchString(s) {
 		return "a time"
 	}
 	return s
