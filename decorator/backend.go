@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
@@ -25,7 +24,7 @@ type Backend struct {
 	floors      *freshness.Floors
 	coordinator *progress.Coordinator
 	metrics     *metrics.Metrics
-	tracer      trace.Tracer
+	tracer      trace.Tracer // nil: no spans
 
 	mu     sync.Mutex
 	closed bool
@@ -45,16 +44,14 @@ func NewBackend(cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	provider := cfg.TracerProvider
-	if provider == nil {
-		provider = noop.NewTracerProvider()
-	}
 	b := &Backend{
 		cfg:         cfg,
 		coordinator: progress.NewCoordinator(progress.Config{}),
 		metrics:     collectors,
-		tracer:      provider.Tracer("github.com/rvfloor/rvfloor/decorator"),
 		open:        map[interface{ Close() }]struct{}{},
+	}
+	if cfg.TracerProvider != nil {
+		b.tracer = cfg.TracerProvider.Tracer("github.com/rvfloor/rvfloor/decorator")
 	}
 	b.floors, err = freshness.NewFloors(cfg.Source, freshness.Config{Hooks: b.floorHooks()})
 	if err != nil {

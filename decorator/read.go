@@ -32,14 +32,16 @@ type read struct {
 	verb    verb
 	route   route
 	arrived time.Time
-	span    trace.Span
+	span    trace.Span // nil: none is recorded
 }
 
 func (s *Store) begin(ctx context.Context, v verb, r route) *read {
 	rd := &read{store: s, ctx: ctx, verb: v, route: r, arrived: time.Now()}
-	ctx, rd.span = s.backend.tracer.Start(ctx, v.spanName())
-	if rd.span.IsRecording() {
-		rd.ctx = ctx
+	if s.backend.tracer == nil {
+		return rd
+	}
+	if ctx, span := s.backend.tracer.Start(ctx, v.spanName()); span.IsRecording() {
+		rd.ctx, rd.span = ctx, span
 	}
 	return rd
 }
@@ -150,14 +152,15 @@ func (r *read) warnStale() {
 // end counts the read, and returns err.
 func (r *read) end(err error, outcome outcome) error {
 	r.store.observe.read(r.verb, r.route.kind, outcome)
-	if r.span.IsRecording() {
-		r.span.SetAttributes(
-			attribute.String("rvfloor.route", r.route.kind.String()),
-			attribute.String("rvfloor.outcome", outcome.String()),
-		)
-		if err != nil {
-			r.span.SetStatus(codes.Error, err.Error())
-		}
+	if r.span == nil {
+		return err
+	}
+	r.span.SetAttributes(
+		attribute.String("rvfloor.route", r.route.kind.String()),
+		attribute.String("rvfloor.outcome", outcome.String()),
+	)
+	if err != nil {
+		r.span.SetStatus(codes.Error, err.Error())
 	}
 	r.span.End()
 	return err

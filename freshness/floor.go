@@ -1,6 +1,9 @@
 package freshness
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // Floor is a revision below which nothing fresh lies: every write that the
 // backend acknowledged before SentAt is at or below it.
@@ -23,6 +26,24 @@ type stamped struct {
 // the wall clock may be set back: neither alone keeps a bound.
 func (s stamped) age(wall time.Time) time.Duration {
 	return max(time.Since(s.SentAt), wall.Sub(s.wall))
+}
+
+// newest is the floor read last; its revision is 0 before the first.
+type newest struct {
+	mu    sync.RWMutex
+	floor stamped
+}
+
+func (n *newest) load() stamped {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.floor
+}
+
+func (n *newest) store(floor stamped) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.floor = floor
 }
 
 // wallClock reads the wall clock alone.

@@ -23,7 +23,7 @@ type Floors struct {
 	reads  *joinnext.Group[Floor]
 
 	seen    revision.Ratchet
-	last    atomic.Pointer[stamped] // the newest floor
+	last    newest
 	rewound atomic.Pointer[RewoundError]
 	closed  atomic.Bool
 }
@@ -84,8 +84,8 @@ func (f *Floors) NextBeside(ctx context.Context, beside func()) (Floor, error) {
 // is at or below it. Else, and where age is zero or less, it does what Next
 // does. Its errors are those of Next.
 func (f *Floors) Within(ctx context.Context, age time.Duration) (Floor, error) {
-	last := f.last.Load()
-	if last == nil || age <= 0 || last.age(f.wall()) > age {
+	last := f.last.load()
+	if last.Revision == 0 || age <= 0 || last.age(f.wall()) > age {
 		return f.Next(ctx)
 	}
 	switch {
@@ -107,11 +107,8 @@ func (f *Floors) Saw(revision uint64) { f.seen.Raise(revision) }
 // is for metrics and debug pages: no answer may be built on it, as it has no
 // age, and is kept after a rewind.
 func (f *Floors) Last() (Floor, bool) {
-	last := f.last.Load()
-	if last == nil {
-		return Floor{}, false
-	}
-	return last.Floor, true
+	last := f.last.load()
+	return last.Floor, last.Revision != 0
 }
 
 // Rewound returns why no more floors are read, or nil while they are. Once set

@@ -42,7 +42,7 @@ func (f *Floors) read(ctx context.Context, call joinnext.Call) (Floor, error) {
 	}
 	floor := Floor{Revision: reading.Revision, SentAt: call.SentAt}
 	f.seen.Raise(floor.Revision)
-	f.last.Store(&stamped{floor, wall})
+	f.last.store(stamped{floor, wall})
 	return floor, nil
 }
 

@@ -41,8 +41,10 @@ type Stream struct {
 	mu     sync.Mutex
 	closed bool
 	groups groupHeap
-	byRev  map[uint64]*group
-	kick   kickState
+	// highest is no lower than any revision of groups.
+	highest uint64
+	byRev   map[uint64]*group
+	kick    kickState
 }
 
 // group is all waiters for one revision. They share a channel, so that a waiter
@@ -50,6 +52,7 @@ type Stream struct {
 type group struct {
 	revision uint64
 	waiters  int
+	closed   bool      // woken by Close; set before done is closed
 	since    time.Time // arrival of the first waiter
 	index    int       // in the heap; -1 once woken or abandoned
 	done     chan struct{}
@@ -69,15 +72,17 @@ func (s *Stream) Wait(ctx context.Context, revision uint64) error {
 	if due {
 		s.kickNow()
 	}
+	// Two cases, not three with s.done: each costs a waiter 96 bytes.
 	select {
 	case <-g.done:
-		return nil
-	case <-s.done:
+		if !g.closed {
+			return nil
+		}
 		err = ErrClosed
 	case <-ctx.Done():
 		err = context.Cause(ctx)
+		s.leave(g)
 	}
-	s.leave(g)
 	// It may have become fresh in the same moment, also where Applied has not come
 	// to wake it yet.
 	if s.applied.Load() >= revision {
@@ -97,6 +102,9 @@ func (s *Stream) Applied(revision uint64) {
 	// The ratchet is raised before the lock is taken, and join looks at it under
 	// the lock: so a waiter either sees the new revision or is woken here.
 	now := s.applied.Load()
+	if s.highest <= now {
+		s.wakeAllLocked(false) // mostly: one report is above all that is waited for
+	}
 	for len(s.groups) > 0 && s.groups[0].revision <= now {
 		g := heap.Pop(&s.groups).(*group)
 		delete(s.byRev, g.revision)
@@ -138,7 +146,7 @@ func (s *Stream) Close() {
 	if !s.closed {
 		s.closed = true
 		close(s.done)
-		s.groups, s.byRev = nil, nil
+		s.wakeAllLocked(true)
 		s.kick.stopLocked()
 	}
 	s.mu.Unlock()
@@ -161,11 +169,32 @@ func (s *Stream) join(revision uint64) (g *group, due bool, err error) {
 	if g == nil {
 		g = &group{revision: revision, since: time.Now(), done: make(chan struct{})}
 		s.byRev[revision] = g
+		s.highest = max(s.highest, revision)
 		heap.Push(&s.groups, g)
 	}
 	g.waiters++
 	due = s.dueLocked(s.kickLocked)
 	return g, due, nil
+}
+
+// keepGroups is how much room a Stream keeps for groups: a storm must not be paid for
+// in memory ever after.
+const keepGroups = 1024
+
+// wakeAllLocked wakes every waiter, without what it costs to take them in order.
+func (s *Stream) wakeAllLocked(closed bool) {
+	for i, g := range s.groups {
+		g.index, g.closed = -1, closed
+		close(g.done)
+		s.groups[i] = nil
+	}
+	s.highest = 0
+	if len(s.groups) > keepGroups {
+		s.groups, s.byRev = nil, map[uint64]*group{}
+		return
+	}
+	s.groups = s.groups[:0]
+	clear(s.byRev)
 }
 
 // leave takes a caller out of its group, unless it was woken, and the group with
