@@ -99,7 +99,7 @@ func (b *Backend) Feed(raw storage.Interface, r Resource) (*Feed, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Feed{backend: b, resource: r, raw: raw, newItem: newItem, observe: newObserver(b, r.GroupResource)}
+	f := &Feed{backend: b, resource: r, raw: raw, newItem: newItem, quiet: make(chan struct{}), observe: newObserver(b, r.GroupResource)}
 	f.stream = b.coordinator.NewStream(progress.StreamConfig{Kick: f.kick, KickNow: f.kickNow, Kicked: f.observe.kicked, Stuck: f.observe.stuck})
 	if err := b.adopt(f); err != nil {
 		f.Close()

@@ -39,6 +39,9 @@ type Feed struct {
 	keysErr  error
 	keys     atomic.Pointer[storage.KeysFunc]
 
+	quiet     chan struct{}
+	quietOnce sync.Once
+
 	mu     sync.Mutex
 	closed bool
 	watch  *feedWatch // the newest; only it counts
@@ -158,6 +161,11 @@ func (f *Feed) applied(revision uint64) {
 	f.stream.Applied(revision)
 	f.fills.ended()
 }
+
+// Quiet lets the cache's watch deliver nothing any more, so that the cache can be
+// stopped: a Cacher that is stopped while its reflector hands it an event, with its
+// queue full, waits for that for ever (k8s.io/apiserver v0.37). Idempotent.
+func (f *Feed) Quiet() { f.quietOnce.Do(func() { close(f.quiet) }) }
 
 // Close ends the cache's watch and wakes all waiters with ErrClosed. Idempotent.
 func (f *Feed) Close() {

@@ -376,3 +376,22 @@ func TestRecordTimes(t *testing.T) {
 		}
 	})
 }
+
+// TestQuiet: a quiet Feed delivers nothing, and does not end the watch, from which the
+// cache would try to recover.
+func TestQuiet(t *testing.T) {
+	byHand(t, func(t *testing.T, r *rig, _ *spy) {
+		w := r.open("1", nil)
+		want(t, w, "BOOKMARK @1", "nothing")
+		r.put("a")
+		want(t, w, "ADDED a@2")
+		r.put("b")
+		settled() // it is on its way to the cache
+		r.feed.Quiet()
+		r.feed.Quiet()
+		r.put("c")
+		want(t, w, "nothing", "nothing")
+		w.Stop()
+		want(t, w, "closed")
+	})
+}

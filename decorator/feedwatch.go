@@ -181,6 +181,9 @@ func (w *feedWatch) run() {
 		select {
 		case <-w.stop:
 			return
+		case <-w.feed.quiet:
+			<-w.stop
+			return
 		case out <- echo:
 			w.applied()
 		case <-w.progressed:
@@ -209,6 +212,9 @@ func (w *feedWatch) send(event watch.Event) bool {
 	case w.out <- event:
 		w.applied()
 		return true
+	case <-w.feed.quiet:
+		<-w.stop
+		return false
 	case <-w.stop:
 		return false
 	}

@@ -113,6 +113,7 @@ func (r *resource) compose(s spec) error {
 		return err
 	}
 	r.add("cache", watchCache.Stop)
+	r.add("watch", feed.Quiet) // before the cache is stopped
 
 	delegator := cacher.NewCacheDelegator(watchCache, raw)
 	r.add("delegator", delegator.Stop)

@@ -39,7 +39,7 @@ func TestCompositionOrder(t *testing.T) {
 			l.end()
 		}
 	}
-	assert.Equal(t, []string{"transport", "connection", "client", "compactor", "raw storage", "feed", "cache", "delegator", "store"}, built)
+	assert.Equal(t, []string{"transport", "connection", "client", "compactor", "raw storage", "feed", "cache", "watch", "delegator", "store"}, built)
 	delegator, ok := r.store.Unwrap().(*cacher.CacheDelegator)
 	require.True(t, ok, "%T", r.store.Unwrap())
 	require.NotNil(t, delegator)
