@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,6 +26,9 @@ type Backend struct {
 	coordinator *progress.Coordinator
 	metrics     *metrics.Metrics
 	tracer      trace.Tracer // nil: no spans
+	series      *series
+	mode        atomic.Uint32 // an index into modes
+	record      record
 
 	mu     sync.Mutex
 	closed bool
@@ -48,7 +52,11 @@ func NewBackend(cfg Config) (*Backend, error) {
 		cfg:         cfg,
 		coordinator: progress.NewCoordinator(progress.Config{}),
 		metrics:     collectors,
+		series:      backendSeries(collectors, cfg.Name),
 		open:        map[interface{ Close() }]struct{}{},
+	}
+	if cfg.Shadow {
+		_ = b.SetMode(ModeShadow)
 	}
 	if cfg.TracerProvider != nil {
 		b.tracer = cfg.TracerProvider.Tracer("github.com/rvfloor/rvfloor/decorator")
@@ -144,6 +152,7 @@ func (b *Backend) Close() error {
 	for c := range open {
 		c.Close()
 	}
+	b.series.release()
 	return err
 }
 

@@ -78,7 +78,8 @@ type Config struct {
 	ReadyWait time.Duration
 	// CachedGets answers Gets with resourceVersion unset from the cache too.
 	CachedGets bool
-	// Shadow verifies and counts every read and changes no answer.
+	// Shadow begins in ModeShadow: every read is verified and counted, no answer is
+	// changed. See Backend.SetMode.
 	Shadow bool
 	// Registerer takes the metrics; nil means none. Several Backends may share one.
 	Registerer prometheus.Registerer

@@ -178,12 +178,16 @@ func (f *Feed) Close() {
 		<-w.done
 	}
 	f.stream.Close()
+	f.observe.series.release()
 	f.backend.disown(f)
 }
 
 // GetCurrentResourceVersion answers the newest floor, read with those of all other
-// callers of the backend.
+// callers of the backend; in ModeOff what the raw storage answers.
 func (f *Feed) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
+	if f.backend.Mode() == ModeOff {
+		return f.raw.GetCurrentResourceVersion(ctx)
+	}
 	floor, err := f.backend.floors.Next(ctx)
 	if err != nil {
 		return 0, floorFailure(ctx, err, false)

@@ -93,6 +93,8 @@ func outcomeOfInner(err error) outcome {
 // made when they are first used: most of the combinations never are.
 type observer struct {
 	metrics    *metrics.Metrics
+	series     *series
+	history    *history
 	gr         schema.GroupResource
 	reads      [verbs][routeLeast + 1][outcomes]atomic.Pointer[prometheus.Counter]
 	waitTime   [verbs]prometheus.Observer
@@ -103,12 +105,16 @@ type observer struct {
 	dropped    prometheus.Counter
 	breaches   prometheus.Counter
 	overtakens prometheus.Counter
+	floor      atomic.Uint64 // of the newest gated read
+	lastError  atomic.Pointer[ErrorStatus]
 }
 
 func newObserver(b *Backend, gr schema.GroupResource) *observer {
 	m, l := b.metrics, []string{gr.Group, gr.Resource}
 	o := &observer{
 		metrics:    m,
+		series:     resourceSeries(m, gr.Group, gr.Resource),
+		history:    &b.record.history,
 		gr:         gr,
 		waiters:    m.Waiters.WithLabelValues(l...),
 		lag:        m.Lag.WithLabelValues(l...),
@@ -128,16 +134,33 @@ func (o *observer) read(v verb, route routeKind, result outcome) {
 	slot := &o.reads[v][route][result]
 	counter := slot.Load()
 	if counter == nil {
-		c := o.metrics.Reads.WithLabelValues(o.gr.Group, o.gr.Resource, v.String(), route.String(), result.String())
-		counter = &c
+		if counter = o.readCounter(v, route, result); counter == nil {
+			return
+		}
 		slot.Store(counter)
 	}
 	(*counter).Inc()
 }
 
+// readCounter is nil when the series are gone.
+func (o *observer) readCounter(v verb, route routeKind, result outcome) (counter *prometheus.Counter) {
+	o.series.while(func() {
+		counter = new(o.metrics.Reads.WithLabelValues(o.gr.Group, o.gr.Resource, v.String(), route.String(), result.String()))
+	})
+	return counter
+}
+
+// failed notes the error of a read that was ended by it.
+func (o *observer) failed(err error, result outcome) {
+	if err != nil && result != outcomeOK && result != outcomeCanceled {
+		o.lastError.Store(&ErrorStatus{Time: time.Now(), Message: err.Error()})
+	}
+}
+
 func (o *observer) waiting(n float64) { o.waiters.Add(n) }
 
 func (o *observer) behind(floor, applied uint64) {
+	o.floor.Store(floor)
 	if floor > applied {
 		o.lag.Set(float64(floor - applied))
 	} else {
@@ -146,8 +169,10 @@ func (o *observer) behind(floor, applied uint64) {
 }
 
 func (o *observer) fresh(v verb, waited time.Duration) {
+	now := time.Now()
 	o.waitTime[v].Observe(waited.Seconds())
-	o.lastFresh.SetToCurrentTime()
+	o.lastFresh.Set(float64(now.UnixNano()) / 1e9)
+	o.history.waitedFor(now, waited)
 }
 
 func (o *observer) kicked(err error) {
@@ -166,7 +191,9 @@ func (o *observer) stuck(target uint64) {
 func (o *observer) bookmarkDropped() { o.dropped.Inc() }
 
 func (o *observer) directList(result outcome) {
-	o.metrics.DirectLists.WithLabelValues(o.gr.Group, o.gr.Resource, result.String()).Inc()
+	o.series.while(func() {
+		o.metrics.DirectLists.WithLabelValues(o.gr.Group, o.gr.Resource, result.String()).Inc()
+	})
 }
 
 func (o *observer) breach(message string, keysAndValues ...any) {
@@ -188,9 +215,11 @@ func (b *Backend) floorHooks() freshness.Hooks {
 			b.metrics.FloorReads.WithLabelValues(name, string(info.Outcome)).Inc()
 			duration.Observe(info.Duration.Seconds())
 			callers.Observe(float64(info.Callers))
+			b.record.floorRead(info)
 		},
 		Rewound: func(err *RewoundError) {
 			b.metrics.Rewinds.WithLabelValues(name, err.Evidence).Inc()
+			b.record.rewinds.Add(1)
 			klog.ErrorS(err, "The backend was rewound; its caches are not read any more", "backend", name)
 		},
 	}

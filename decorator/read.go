@@ -152,6 +152,7 @@ func (r *read) warnStale() {
 // end counts the read, and returns err.
 func (r *read) end(err error, outcome outcome) error {
 	r.store.observe.read(r.verb, r.route.kind, outcome)
+	r.store.observe.failed(err, outcome)
 	if r.span == nil {
 		return err
 	}
@@ -166,11 +167,14 @@ func (r *read) end(err error, outcome outcome) error {
 	return err
 }
 
-// shadow verifies and counts a read beside the call, when the Backend is only to
-// watch. It is true when the call is to go on unchanged.
-func (s *Store) shadow(ctx context.Context, v verb, r route) bool {
-	if !s.backend.cfg.Shadow {
+// bypass is true when the Backend's mode lets the call go on unchanged. In shadow mode
+// it verifies and counts the read beside the call.
+func (s *Store) bypass(ctx context.Context, v verb, r route) bool {
+	switch s.backend.Mode() {
+	case ModeVerify:
 		return false
+	case ModeOff:
+		return true
 	}
 	select {
 	case s.shadows <- struct{}{}:

@@ -64,6 +64,9 @@ func (s *Store) Close() {
 		s.pilot.close()
 	}
 	s.verifying.Wait()
+	if s.resource.Feed == nil {
+		s.observe.series.release() // else the Feed's
+	}
 }
 
 // Unwrap is the inner storage.
@@ -76,7 +79,7 @@ func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 	if _, err := storage.PrepareKey(s.resource.Prefix, key, false); err != nil || r.kind == routeInner {
 		return s.inner.Get(ctx, key, opts, out)
 	}
-	if s.shadow(ctx, verbGet, r) {
+	if s.bypass(ctx, verbGet, r) {
 		return s.inner.Get(ctx, key, opts, out)
 	}
 	read := s.begin(ctx, verbGet, r)
@@ -108,7 +111,7 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner {
 		return s.inner.GetList(ctx, key, opts, list)
 	}
-	if s.shadow(ctx, verbList, r) {
+	if s.bypass(ctx, verbList, r) {
 		return s.inner.GetList(ctx, key, opts, list)
 	}
 	read := s.begin(ctx, verbList, r)
@@ -175,7 +178,7 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner {
 		return s.inner.Watch(ctx, key, opts)
 	}
-	if s.shadow(ctx, verbWatch, r) {
+	if s.bypass(ctx, verbWatch, r) {
 		return s.inner.Watch(ctx, key, opts)
 	}
 	read := s.begin(ctx, verbWatch, r)

@@ -1,0 +1,251 @@
+package decorator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/rvfloor/rvfloor/freshness"
+)
+
+// Status is what a Backend does, at one moment, for people and debug pages: nothing
+// may be decided by it. Revisions are the backend's; ages are in seconds.
+type Status struct {
+	Name string `json:"name"`
+	// Source says what floors are read from: the Source as text, where it is a
+	// fmt.Stringer, else its type.
+	Source   string         `json:"source"`
+	Mode     Mode           `json:"mode"`
+	Policy   PolicyStatus   `json:"policy"`
+	Strategy StrategyStatus `json:"strategy"`
+	// Floor is the newest; nil before the first.
+	Floor *FloorStatus `json:"floor,omitempty"`
+	// FloorReads is how many revision reads there were, FloorReadsFailed how many of
+	// them gave no floor, LastFloorError why the newest such did not.
+	FloorReads       uint64       `json:"floorReads"`
+	FloorReadsFailed uint64       `json:"floorReadsFailed"`
+	LastFloorError   *ErrorStatus `json:"lastFloorError,omitempty"`
+	// BatchSize is how many callers shared the newest revision read.
+	BatchSize uint64 `json:"batchSize"`
+	// Rewinds is how often the backend was seen to go back; Rewound is why no floor
+	// is read any more, and empty while they are.
+	Rewinds uint64 `json:"rewinds"`
+	Rewound string `json:"rewound,omitempty"`
+	// Resources are sorted by group, resource and prefix.
+	Resources []ResourceStatus `json:"resources"`
+	// History is the last five minutes, the oldest interval first.
+	History []Interval `json:"history"`
+}
+
+// PolicyStatus is the part of a Config that says what reads get.
+type PolicyStatus struct {
+	ZeroVersion         ZeroVersion  `json:"zeroVersion"`
+	MaxStalenessSeconds float64      `json:"maxStalenessSeconds,omitempty"`
+	OnUnverified        OnUnverified `json:"onUnverified"`
+	MaxWaitSeconds      float64      `json:"maxWaitSeconds"`
+	ReadyWaitSeconds    float64      `json:"readyWaitSeconds"`
+	CachedGets          bool         `json:"cachedGets"`
+}
+
+// StrategyStatus is how caches are brought to a floor, and why so.
+type StrategyStatus struct {
+	Name   Strategy `json:"name"`
+	Reason string   `json:"reason"`
+}
+
+// FloorStatus is a floor and how long ago its read was sent.
+type FloorStatus struct {
+	Revision   uint64  `json:"revision"`
+	AgeSeconds float64 `json:"ageSeconds"`
+}
+
+// ErrorStatus is an error and when it was met.
+type ErrorStatus struct {
+	Time    time.Time `json:"time"`
+	Message string    `json:"message"`
+}
+
+// ResourceStatus is one Store.
+type ResourceStatus struct {
+	Group    string `json:"group"`
+	Resource string `json:"resource"`
+	Prefix   string `json:"prefix"`
+	// Feed says whether the cache watches through a Feed, or a pilot asks it.
+	Feed bool `json:"feed"`
+	// Ready says whether the cache is filled.
+	Ready bool `json:"ready"`
+	// Floor is that of the newest gated read, Applied what the cache is known to
+	// have, Lag by how much it is behind.
+	Floor   uint64 `json:"floor"`
+	Applied uint64 `json:"applied"`
+	Lag     uint64 `json:"lag"`
+	// Waiters is how many callers wait for the cache now.
+	Waiters int `json:"waiters"`
+	// LastFresh is when a read was last known to be fresh; nil: never.
+	LastFresh *time.Time `json:"lastFresh,omitempty"`
+	// Reads are counted by outcome, as in the metric rvfloor_reads_total. Reads and
+	// kicks are those of all Backends that share this one's Registerer.
+	Reads       map[string]uint64 `json:"reads"`
+	Kicks       uint64            `json:"kicks"`
+	KicksFailed uint64            `json:"kicksFailed"`
+	// AheadSent is how many kicks went out beside a floor read that needed one, and
+	// AheadPaid how many of these sufficed.
+	AheadSent uint64       `json:"aheadSent"`
+	AheadPaid uint64       `json:"aheadPaid"`
+	LastError *ErrorStatus `json:"lastError,omitempty"`
+}
+
+// record is what a Backend remembers for Status and Check.
+type record struct {
+	history history
+	reads   atomic.Uint64
+	failed  atomic.Uint64
+	callers atomic.Uint64 // of the newest read
+	rewinds atomic.Uint64
+	failing atomic.Bool // the newest read gave no floor
+	failure atomic.Pointer[ErrorStatus]
+}
+
+// floorRead notes a revision read. One that was canceled says nothing about the
+// backend.
+func (r *record) floorRead(info freshness.ReadInfo) {
+	if info.Outcome == freshness.OutcomeCanceled {
+		return
+	}
+	now := time.Now()
+	r.reads.Add(1)
+	r.callers.Store(uint64(info.Callers))
+	r.history.floorRead(now, info.Callers)
+	r.failing.Store(info.Err != nil)
+	if info.Err != nil {
+		r.failed.Add(1)
+		r.failure.Store(&ErrorStatus{Time: now, Message: info.Err.Error()})
+	}
+}
+
+// Check is nil unless verified reads fail: the backend is rewound, or the newest
+// revision read gave no floor and neither does another one, which ctx bounds. It is
+// nil in another mode than ModeVerify, where rvfloor fails no read.
+func (b *Backend) Check(ctx context.Context) error {
+	if b.Mode() != ModeVerify {
+		return nil
+	}
+	if rewound := b.floors.Rewound(); rewound != nil {
+		return rewound
+	}
+	if !b.record.failing.Load() {
+		return nil
+	}
+	// A server that is not ready gets no requests, so nobody else would find out that
+	// the backend is back.
+	_, err := b.floors.Next(ctx)
+	return err
+}
+
+// Status is a snapshot. It costs the readers nothing.
+func (b *Backend) Status() Status {
+	now := time.Now()
+	s := Status{
+		Name:             b.cfg.Name,
+		Source:           fmt.Sprintf("%T", b.cfg.Source),
+		Mode:             b.Mode(),
+		Policy:           b.cfg.status(),
+		Strategy:         StrategyStatus{Name: StrategyRequest, Reason: `set by Config.Strategy`},
+		FloorReads:       b.record.reads.Load(),
+		FloorReadsFailed: b.record.failed.Load(),
+		LastFloorError:   b.record.failure.Load(),
+		BatchSize:        b.record.callers.Load(),
+		Rewinds:          b.record.rewinds.Load(),
+		Resources:        []ResourceStatus{},
+		History:          b.record.history.intervals(now),
+	}
+	if named, ok := b.cfg.Source.(fmt.Stringer); ok {
+		s.Source = named.String()
+	}
+	if b.cfg.Strategy == StrategyAuto {
+		s.Strategy.Reason = `"auto" takes it for every backend today`
+	}
+	if floor, ok := b.floors.Last(); ok {
+		s.Floor = &FloorStatus{Revision: floor.Revision, AgeSeconds: now.Sub(floor.SentAt).Seconds()}
+	}
+	if rewound := b.floors.Rewound(); rewound != nil {
+		s.Rewound = rewound.Error()
+	}
+	for _, store := range b.stores() {
+		s.Resources = append(s.Resources, store.status())
+	}
+	slices.SortFunc(s.Resources, func(x, y ResourceStatus) int {
+		return cmp.Or(cmp.Compare(x.Group, y.Group), cmp.Compare(x.Resource, y.Resource), cmp.Compare(x.Prefix, y.Prefix))
+	})
+	return s
+}
+
+func (b *Backend) stores() (open []*Store) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.open {
+		if store, ok := c.(*Store); ok {
+			open = append(open, store)
+		}
+	}
+	return open
+}
+
+func (c Config) status() PolicyStatus {
+	return PolicyStatus{
+		ZeroVersion:         c.ZeroVersion,
+		MaxStalenessSeconds: c.MaxStaleness.Seconds(),
+		OnUnverified:        c.OnUnverified,
+		MaxWaitSeconds:      c.MaxWait.Seconds(),
+		ReadyWaitSeconds:    c.ReadyWait.Seconds(),
+		CachedGets:          c.CachedGets,
+	}
+}
+
+func (s *Store) status() ResourceStatus {
+	o := s.observe
+	out := ResourceStatus{
+		Group:       s.resource.GroupResource.Group,
+		Resource:    s.resource.GroupResource.Resource,
+		Prefix:      s.resource.Prefix,
+		Feed:        s.resource.Feed != nil,
+		Ready:       s.inner.ReadinessCheck() == nil,
+		Floor:       o.floor.Load(),
+		Applied:     s.stream.Revision(), // after the floor: it is not behind by what came meanwhile
+		Waiters:     s.stream.Waiters(),
+		Reads:       map[string]uint64{},
+		Kicks:       uint64(valueOf(o.kicks[0])),
+		KicksFailed: uint64(valueOf(o.kicks[1])),
+		LastError:   o.lastError.Load(),
+	}
+	out.Lag = max(out.Floor, out.Applied) - out.Applied
+	out.AheadPaid, out.AheadSent = s.stream.AheadPaid()
+	if at := valueOf(o.lastFresh); at > 0 {
+		out.LastFresh = new(time.UnixMilli(int64(at * 1000)).UTC())
+	}
+	for v := range o.reads {
+		for route := range o.reads[v] {
+			for result := range o.reads[v][route] {
+				if counter := o.reads[v][route][result].Load(); counter != nil {
+					out.Reads[outcome(result).String()] += uint64(valueOf(*counter))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// valueOf is the value of a counter or a gauge.
+func valueOf(m prometheus.Metric) float64 {
+	var out dto.Metric
+	if m.Write(&out) != nil {
+		return 0
+	}
+	return out.GetCounter().GetValue() + out.GetGauge().GetValue()
+}
