@@ -8,10 +8,10 @@ import (
 	"github.com/rvfloor/rvfloor/examples/apiserver/server"
 )
 
-// greet prints where the server is and three lines to try. The first line is
-// for programs that start this one: "Serving on <URL>" and nothing after it.
+// greet prints where the server is and what to try. Two lines are for programs
+// that start this one: "Serving on <URL>" and "Kubeconfig <file>", with nothing
+// else on them.
 func greet(w io.Writer, r *server.Running, o server.Options) {
-	widgets := fmt.Sprintf("%s/apis/%s/namespaces/default/widgets", r.URL, demo.GroupVersion)
 	reads := "reads are verified by rvfloor"
 	if o.Stock {
 		reads = "reads are upstream's own (--stock)"
@@ -23,17 +23,32 @@ func greet(w io.Writer, r *server.Running, o server.Options) {
 	case len(o.EtcdServers) > 0:
 		data = "objects are kept in the etcd of --etcd-servers"
 	}
-	fmt.Fprintf(w, `Serving on %s
-Note: %s; %s.
-Note: there is no authentication: who can reach 127.0.0.1 on this machine may do everything.
-
-Create:
-  curl -k %s -H 'Content-Type: application/json' -d '{"apiVersion":"%s","kind":"Widget","metadata":{"generateName":"w-"},"spec":{"color":"red"}}'
-List:
-  curl -k %s
-Watch:
-  curl -kN '%s?watch=true'
+	fmt.Fprintf(w, "Serving on %s\n", r.URL)
+	if o.Aggregation != nil {
+		fmt.Fprintf(w, `Note: %s; %s.
+Note: the kube-apiserver says who callers are and what they may do.
 
 Ctrl-C stops it.
-`, r.URL, reads, data, widgets, demo.GroupVersion, widgets, widgets)
+`, reads, data)
+		return
+	}
+	kubectl := "kubectl --kubeconfig '" + r.Kubeconfig + "'"
+	widgets := fmt.Sprintf("%s/apis/%s/namespaces/default/widgets", r.URL, demo.GroupVersion)
+	fmt.Fprintf(w, `Kubeconfig %[1]s
+Note: %[2]s; %[3]s.
+Note: who can reach 127.0.0.1 on this machine may read; to write takes the token in the kubeconfig.
+
+With kubectl (or "go run ./examples/kubectl", which is one):
+  %[4]s get widgets --watch
+  %[4]s apply --filename examples/apiserver/samples
+  %[4]s get widgets --field-selector spec.color=red
+  %[4]s explain machines.spec
+
+With curl:
+  curl -k %[5]s
+  curl -kN '%[5]s?watch=true'
+  curl -k %[5]s -H "Authorization: Bearer $(sed -n 's/^ *token: //p' '%[1]s')" -H 'Content-Type: application/json' -d '{"apiVersion":"%[6]s","kind":"Widget","metadata":{"generateName":"w-"},"spec":{"color":"red"}}'
+
+Ctrl-C stops it.
+`, r.Kubeconfig, reads, data, kubectl, widgets, demo.GroupVersion)
 }

@@ -1,11 +1,12 @@
 // Command apiserver is a complete API server with rvfloor in front of its watch
-// caches, over an etcd that it brings along. Start it, and talk to it with curl:
+// caches, over an etcd that it brings along. Start it, and talk to it with kubectl
+// or curl, as the lines that it prints say:
 //
 //	go run ./examples/apiserver
 //
-// With --stock it runs upstream's storage as it comes, for comparison. See
-// --help for the rest, and the package server for the one line that wires
-// rvfloor in.
+// With --stock it runs upstream's storage as it comes, for comparison, and with
+// --aggregated behind kube-aggregator. See --help for the rest, and the package
+// server for the one line that wires rvfloor in.
 package main
 
 import (
@@ -33,22 +34,25 @@ func main() {
 // run is the program: it serves until ctx ends and returns the exit code, 2 for
 // a command line that cannot be used, 1 when starting, serving or stopping failed.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	options, verbosity, err := parse(args, stderr)
+	c, err := parse(args, stderr)
 	if errors.Is(err, pflag.ErrHelp) {
 		return 0
 	}
 	if err == nil {
-		err = options.Validate()
+		err = c.Validate()
 	}
 	if err == nil {
-		err = setUpLogging(verbosity)
+		err = setUpLogging(c.verbosity)
+	}
+	if err == nil {
+		c.TracerProvider, err = newTracerProvider(ctx, c.trace, stdout)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "apiserver: %v\n", err)
 		return 2
 	}
 
-	running, err := server.Start(ctx, options)
+	running, err := server.Start(ctx, c.Options)
 	if ctx.Err() != nil && err != nil {
 		return 0 // stopped while starting
 	}
@@ -56,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "apiserver: %v\n", err)
 		return 1
 	}
-	greet(stdout, running, options)
+	greet(stdout, running, c.Options)
 
 	select {
 	case <-ctx.Done():

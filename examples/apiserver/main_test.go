@@ -15,14 +15,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // patience decides only how long a broken test hangs.
 const patience = 2 * time.Minute
 
-// TestProcess builds the program and uses it as a person would: reads the URL it
-// prints, creates, lists and watches over HTTPS without checking the
-// certificate, and stops it by a signal while the watch is open.
+// TestProcess builds the program and uses it as a person would: reads the URL and
+// the kubeconfig that it prints, creates, lists and watches over HTTPS, and stops
+// it by a signal while the watch is open.
 func TestProcess(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no process can send SIGINT to another one there")
@@ -38,6 +41,7 @@ func TestProcess(t *testing.T) {
 	}{
 		"ours":  {nil, os.Interrupt, "verified by rvfloor"},
 		"stock": {[]string{"--stock"}, syscall.SIGTERM, "upstream's own"},
+		"trace": {[]string{"--trace", "stdout"}, os.Interrupt, `{"Name":"rvfloor list"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			temp := t.TempDir()
@@ -56,20 +60,20 @@ func TestProcess(t *testing.T) {
 			}
 			lines := bufio.NewScanner(stdout)
 			var printed []string
+			url, file := "", ""
 			for lines.Scan() && lines.Text() != "Ctrl-C stops it." {
 				printed = append(printed, lines.Text())
+				if after, ok := strings.CutPrefix(lines.Text(), "Serving on "); ok {
+					url = after
+				}
+				if after, ok := strings.CutPrefix(lines.Text(), "Kubeconfig "); ok {
+					file = after
+				}
 			}
-			if len(printed) == 0 {
-				t.Fatalf("it printed nothing; %v: %s", cmd.Wait(), &stderr)
+			if url == "" || file == "" {
+				t.Fatalf("it does not say where it serves, or its kubeconfig: %q; %v: %s", printed, cmd.Wait(), &stderr)
 			}
-			if !strings.Contains(strings.Join(printed, "\n"), tc.says) {
-				t.Errorf("it does not say %q: %q", tc.says, printed)
-			}
-			url, ok := strings.CutPrefix(printed[0], "Serving on ")
-			if !ok {
-				t.Fatalf("the first line is %q", printed[0])
-			}
-			watch := use(t, ctx, url)
+			watch := use(t, ctx, url, file)
 
 			if err := cmd.Process.Signal(tc.signal); err != nil {
 				t.Fatal(err)
@@ -78,6 +82,10 @@ func TestProcess(t *testing.T) {
 				t.Error("the watch went on after the signal")
 			}
 			for lines.Scan() { // to the end, else Wait would cut it off
+				printed = append(printed, lines.Text())
+			}
+			if !strings.Contains(strings.Join(printed, "\n"), tc.says) {
+				t.Errorf("it does not say %q: %q", tc.says, printed)
 			}
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("it ended with %v", err)
@@ -92,13 +100,22 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// use creates a widget, lists it, and returns a watch that has given it.
-func use(t *testing.T, ctx context.Context, url string) *json.Decoder {
+// use creates a widget as the kubeconfig allows; lists it without a token and
+// without checking the certificate (curl -k); and returns a watch that has given it.
+func use(t *testing.T, ctx context.Context, url, kubeconfig string) *json.Decoder {
 	t.Helper()
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // curl -k
-	t.Cleanup(transport.CloseIdleConnections)
-	client := &http.Client{Transport: transport}
-	send := func(method, query, body string, code int) *json.Decoder {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	reader := &http.Client{Transport: transport}
+	t.Cleanup(func() { writer.CloseIdleConnections(); transport.CloseIdleConnections() })
+	send := func(client *http.Client, method, query, body string, code int) *json.Decoder {
 		t.Helper()
 		req, err := http.NewRequestWithContext(ctx, method, url+"/apis/demo.rvfloor.dev/v1/namespaces/default/widgets"+query, strings.NewReader(body))
 		if err != nil {
@@ -120,17 +137,18 @@ func use(t *testing.T, ctx context.Context, url string) *json.Decoder {
 		Spec     struct{ Color string }
 	}
 	var made object
-	if err := send("POST", "", `{"apiVersion":"demo.rvfloor.dev/v1","kind":"Widget","metadata":{"generateName":"w-"},"spec":{"color":"red"}}`, 201).Decode(&made); err != nil {
+	send(reader, "POST", "", `{}`, 403)
+	if err := send(writer, "POST", "", `{"apiVersion":"demo.rvfloor.dev/v1","kind":"Widget","metadata":{"generateName":"w-"},"spec":{"color":"red"}}`, 201).Decode(&made); err != nil {
 		t.Fatal(err)
 	}
 	var list struct{ Items []object }
-	if err := send("GET", "", "", 200).Decode(&list); err != nil {
+	if err := send(reader, "GET", "", "", 200).Decode(&list); err != nil {
 		t.Fatal(err)
 	}
 	if len(list.Items) != 1 || list.Items[0] != made || made.Spec.Color != "red" || made.Metadata.Name == "" {
 		t.Fatalf("created %+v, listed %+v", made, list.Items)
 	}
-	watch := send("GET", "?watch=true", "", 200)
+	watch := send(reader, "GET", "?watch=true", "", 200)
 	var event struct {
 		Type   string
 		Object object
@@ -152,7 +170,7 @@ func TestCommandLine(t *testing.T) {
 		code int
 		says []string
 	}{
-		"help":             {[]string{"--help"}, 0, []string{"--data-dir", "--etcd-servers", "--stock", "--port", "-v, --v"}},
+		"help":             {[]string{"--help"}, 0, []string{"--data-dir", "--etcd-servers", "--stock", "--port", "--trace", "-v, --v", "--aggregated", "--authentication-kubeconfig"}},
 		"an argument":      {[]string{"start"}, 2, []string{`"start"`, "--help"}},
 		"an unknown flag":  {[]string{"--prot", "1"}, 2, []string{"--prot"}},
 		"port of letters":  {[]string{"--port", "https"}, 2, []string{"--port", `"https"`}},
@@ -160,6 +178,10 @@ func TestCommandLine(t *testing.T) {
 		"bad verbosity":    {[]string{"--v", "-1"}, 2, []string{"--v -1", "use 0"}},
 		"etcd not an URL":  {[]string{"--etcd-servers", "localhost:2379"}, 2, []string{"--etcd-servers", "http://127.0.0.1:2379"}},
 		"data and servers": {[]string{"--data-dir", "x", "--etcd-servers", "http://localhost:2379"}, 2, []string{"--data-dir", "one of the two"}},
+		"trace to nowhere": {[]string{"--trace", "syslog"}, 2, []string{`--trace "syslog"`, "use stdout or otlp"}},
+		"not aggregated":   {[]string{"--client-ca-file", "ca.crt"}, 2, []string{"--client-ca-file", "add --aggregated"}},
+		"half a key pair":  {[]string{"--aggregated", "--tls-cert-file", "x"}, 2, []string{"--tls-private-key-file", "give both"}},
+		"no address":       {[]string{"--aggregated", "--bind-address", "home"}, 2, []string{"--bind-address"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

@@ -5,8 +5,6 @@ import (
 	"net"
 	"time"
 
-	"k8s.io/apiserver/pkg/authentication/request/anonymous"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	genericserver "k8s.io/apiserver/pkg/server"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/compatibility"
@@ -20,30 +18,43 @@ import (
 const watchGrace = 2 * time.Second
 
 // newConfig is the configuration of the generic API server, all but the
-// storage. It owns listener once it returned without an error.
-func newConfig(listener net.Listener) (*genericserver.Config, error) {
-	cfg := genericserver.NewConfig(demo.Codecs)
+// storage, and the token that may do everything (empty behind kube-aggregator).
+// The configuration owns listener once it returned without an error.
+func newConfig(listener net.Listener, o Options) (cfg *genericserver.Config, token string, err error) {
+	cfg = genericserver.NewConfig(demo.Codecs)
 	cfg.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 	cfg.OpenAPIConfig = demo.OpenAPIConfig()
 	cfg.OpenAPIV3Config = demo.OpenAPIV3Config()
 	cfg.ShutdownWatchTerminationGracePeriod = watchGrace
+	if o.TracerProvider != nil {
+		cfg.TracerProvider = o.TracerProvider
+	}
+	if err := applyServing(cfg, listener, o); err != nil {
+		return nil, "", err
+	}
+	if o.Aggregation != nil {
+		return cfg, "", o.Aggregation.applyTo(cfg)
+	}
+	token, err = applyTokenAccess(cfg)
+	return cfg, token, err
+}
 
-	// A self-signed certificate, held in memory.
+// applyServing serves TLS on the listener, by default with a self-signed
+// certificate that is held in memory.
+func applyServing(cfg *genericserver.Config, listener net.Listener, o Options) error {
 	serving := genericoptions.NewSecureServingOptions()
 	serving.Listener = listener
-	serving.BindAddress = loopback
+	serving.BindAddress = o.bindAddress()
 	serving.ServerCert.CertDirectory, serving.ServerCert.PairName = "", ""
+	if o.Aggregation != nil {
+		serving.ServerCert.CertKey.CertFile = o.Aggregation.CertFile
+		serving.ServerCert.CertKey.KeyFile = o.Aggregation.KeyFile
+	}
 	if err := serving.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{loopback}); err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
+		return fmt.Errorf("certificate: %w", err)
 	}
 	if err := serving.WithLoopback().ApplyToConfig(cfg); err != nil {
-		return nil, fmt.Errorf("serving: %w", err)
+		return fmt.Errorf("serving: %w", err)
 	}
-
-	// An aggregated API server asks the kube-apiserver who a caller is and what
-	// it may do. There is none here: everybody may do everything, which is why
-	// the listener is on the loopback interface.
-	cfg.Authentication.Authenticator = anonymous.NewAuthenticator(nil)
-	cfg.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
-	return cfg, nil
+	return nil
 }

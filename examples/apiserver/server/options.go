@@ -2,9 +2,15 @@ package server
 
 import (
 	"fmt"
+	"net"
 	"net/url"
 	"os"
+
+	"k8s.io/component-base/tracing"
 )
+
+// loopback is the address that a server that stands alone listens on.
+var loopback = net.IPv4(127, 0, 0, 1)
 
 // Options says what Start starts. The zero value is a server on a free port of
 // the loopback interface over an embedded etcd that forgets everything. The
@@ -24,8 +30,25 @@ type Options struct {
 	// watch cache as it comes.
 	Stock bool
 
-	// Port (--port) is the TCP port on 127.0.0.1. 0: any free port.
+	// Port (--port) is the TCP port. 0: any free port.
 	Port int
+
+	// Aggregation (--aggregated) runs the server behind kube-aggregator. nil:
+	// it stands alone on 127.0.0.1, with a token for writing in the kubeconfig
+	// that it writes, and anonymous reads.
+	Aggregation *Aggregation
+
+	// TracerProvider (--trace) takes the spans of requests, of etcd calls and
+	// of rvfloor; Stop shuts it down. nil: no spans.
+	TracerProvider tracing.TracerProvider
+}
+
+// bindAddress is what the server listens on.
+func (o Options) bindAddress() net.IP {
+	if o.Aggregation != nil {
+		return o.Aggregation.BindAddress
+	}
+	return loopback
 }
 
 // Validate returns an error that names the flag at fault and the fix.
@@ -49,6 +72,9 @@ func (o Options) Validate() error {
 		if u.Scheme != "http" {
 			return fmt.Errorf("--etcd-servers: %q: this example speaks plain http to etcd: use an http:// URL", server)
 		}
+	}
+	if o.Aggregation != nil {
+		return o.Aggregation.validate()
 	}
 	return nil
 }

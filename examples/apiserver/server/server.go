@@ -16,16 +16,17 @@ import (
 	"github.com/rvfloor/rvfloor/examples/apiserver/demo"
 )
 
-// loopback is the address that the server listens on.
-var loopback = net.IPv4(127, 0, 0, 1)
-
 // Running is a server that serves. Stop ends it.
 type Running struct {
 	// URL is where it serves, https://127.0.0.1:<port>.
 	URL string
-	// ClientConfig is for clients: it trusts the server's certificate, is
-	// anonymous and does not limit the rate of requests.
+	// ClientConfig is for clients: it trusts the server's certificate, has the
+	// token that may do everything (none behind kube-aggregator) and does not
+	// limit the rate of requests.
 	ClientConfig *rest.Config
+	// Kubeconfig is a file that says the same to kubectl, "kubeconfig" in the
+	// data folder or in a temporary one. Empty behind kube-aggregator.
+	Kubeconfig string
 	// LoopbackConfig is the server's own privileged client configuration, with a
 	// certificate and a token of its own.
 	LoopbackConfig *rest.Config
@@ -55,7 +56,7 @@ func Start(ctx context.Context, o Options) (running *Running, err error) {
 		}
 	}()
 
-	listener, err := net.Listen("tcp", net.JoinHostPort(loopback.String(), strconv.Itoa(o.Port)))
+	listener, err := net.Listen("tcp", net.JoinHostPort(o.bindAddress().String(), strconv.Itoa(o.Port)))
 	if err != nil {
 		return nil, fmt.Errorf("--port %d cannot be used, try another or 0: %w", o.Port, err)
 	}
@@ -68,7 +69,7 @@ func Start(ctx context.Context, o Options) (running *Running, err error) {
 	r.EtcdServers = endpoints
 	r.onClose(stopEtcd)
 
-	cfg, err := newConfig(listener)
+	cfg, token, err := newConfig(listener, o)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +79,16 @@ func Start(ctx context.Context, o Options) (running *Running, err error) {
 	}
 	r.onClose(closeStorage)
 
-	if err := r.describe(cfg, listener.Addr()); err != nil {
+	if err := r.describe(cfg, listener.Addr(), token); err != nil {
 		return nil, err
+	}
+	if token != "" {
+		file, remove, err := writeKubeconfig(o.DataDir, r.ClientConfig)
+		if err != nil {
+			return nil, err
+		}
+		r.Kubeconfig = file
+		r.onClose(remove)
 	}
 	generic, err := cfg.Complete(nil).New("rvfloor-example", genericserver.NewEmptyDelegate())
 	if err != nil {
@@ -115,7 +124,7 @@ func addStorageReadiness(generic *genericserver.GenericAPIServer) error {
 }
 
 // describe fills the fields that callers read.
-func (r *Running) describe(cfg *genericserver.Config, addr net.Addr) error {
+func (r *Running) describe(cfg *genericserver.Config, addr net.Addr, token string) error {
 	if cfg.SecureServing == nil || cfg.SecureServing.Cert == nil {
 		return errors.New("API server: no serving certificate")
 	}
@@ -123,6 +132,7 @@ func (r *Running) describe(cfg *genericserver.Config, addr net.Addr) error {
 	r.URL = "https://" + addr.String()
 	r.ClientConfig = &rest.Config{
 		Host:            r.URL,
+		BearerToken:     token,
 		TLSClientConfig: rest.TLSClientConfig{CAData: cert},
 		QPS:             -1, // no limit
 	}
@@ -150,7 +160,7 @@ func (r *Running) serve(generic *genericserver.GenericAPIServer) {
 func (r *Running) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("API server: not ready within %v", readyTimeout))
 	defer cancel()
-	client, err := rest.HTTPClientFor(r.ClientConfig)
+	client, err := rest.HTTPClientFor(r.LoopbackConfig)
 	if err != nil {
 		return err
 	}
@@ -158,7 +168,7 @@ func (r *Running) waitReady(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+"/readyz", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.LoopbackConfig.Host+"/readyz", nil)
 		if err != nil {
 			return err
 		}

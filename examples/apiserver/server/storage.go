@@ -22,6 +22,7 @@ func applyStorage(cfg *genericserver.Config, endpoints []string, stock bool) (cl
 	config := storagebackend.NewDefaultConfig(etcdPrefix, demo.Codecs.LegacyCodec(demo.GroupVersions...))
 	config.EncodeVersioner = demo.GroupVersions
 	config.Transport.ServerList = endpoints
+	config.Transport.TracerProvider = cfg.TracerProvider
 	etcd := genericoptions.NewEtcdOptions(config)
 	if errs := etcd.Validate(); len(errs) > 0 {
 		return nil, errors.Join(errs...)
