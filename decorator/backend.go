@@ -63,6 +63,7 @@ func NewBackend(cfg Config) (*Backend, error) {
 	}
 	b.floors, err = freshness.NewFloors(cfg.Source, freshness.Config{Hooks: b.floorHooks()})
 	if err != nil {
+		b.series.release()
 		return nil, err
 	}
 	return b, nil
