@@ -111,9 +111,11 @@ type observer struct {
 
 func newObserver(b *Backend, gr schema.GroupResource) *observer {
 	m, l := b.metrics, []string{gr.Group, gr.Resource}
+	series := resourceSeries(m, gr.Group, gr.Resource)
+	m.ZeroResource(gr.Group, gr.Resource)
 	o := &observer{
 		metrics:    m,
-		series:     resourceSeries(m, gr.Group, gr.Resource),
+		series:     series,
 		history:    &b.record.history,
 		gr:         gr,
 		waiters:    m.Waiters.WithLabelValues(l...),
@@ -209,6 +211,7 @@ func (o *observer) overtaken(revision, whole uint64) {
 // floorHooks tell metrics and the log about the revision reads of a backend.
 func (b *Backend) floorHooks() freshness.Hooks {
 	name := b.cfg.Name
+	b.metrics.ZeroBackend(name)
 	duration, callers := b.metrics.FloorReadDuration.WithLabelValues(name), b.metrics.FloorReadCallers.WithLabelValues(name)
 	return freshness.Hooks{
 		Read: func(info freshness.ReadInfo) {

@@ -33,6 +33,8 @@ type read struct {
 	route   route
 	arrived time.Time
 	span    trace.Span // nil: none is recorded
+	target  uint64     // what the answer must not be below; 0: not known yet
+	shadow  bool       // it changes no answer
 }
 
 func (s *Store) begin(ctx context.Context, v verb, r route) *read {
@@ -68,7 +70,8 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		}
 	}
 	if r.route.kind == routeLeast && s.stream.Revision() >= r.route.least {
-		return r.route.least, nil
+		r.target = r.route.least
+		return r.target, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(r.ctx, s.backend.cfg.MaxWait, errMaxWait)
 	defer cancel()
@@ -90,6 +93,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		}
 		target = r.route.least
 	}
+	r.target = target
 	if r.route.ungated {
 		return target, nil
 	}
@@ -98,6 +102,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		s.observe.waiting(1)
 		err = ahead.Wait(ctx, target)
 		s.observe.waiting(-1)
+		s.observe.behind(f.Revision, s.stream.Revision())
 		if err != nil {
 			return 0, waitFailure(r.ctx, err, target, s.stream.Revision(), r.verb == verbWatch)
 		}
@@ -153,6 +158,7 @@ func (r *read) warnStale() {
 func (r *read) end(err error, outcome outcome) error {
 	r.store.observe.read(r.verb, r.route.kind, outcome)
 	r.store.observe.failed(err, outcome)
+	r.annotate(outcome)
 	if r.span == nil {
 		return err
 	}
@@ -187,6 +193,7 @@ func (s *Store) bypass(ctx context.Context, v verb, r route) bool {
 		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.backend.cfg.MaxWait, errMaxWait)
 		defer cancel()
 		read := s.begin(ctx, v, r)
+		read.shadow = true
 		_, err := read.gate(false)
 		read.end(err, outcomeOf(err))
 	})
