@@ -21,14 +21,21 @@ const (
 // modes are numbered for Backend.mode, whose zero value is the default.
 var modes = []Mode{ModeVerify, ModeShadow, ModeOff}
 
-// SetMode changes the mode of all Stores of the Backend, those that are still to
-// come too. It returns an error, and changes nothing, when m is none of the three.
-func (b *Backend) SetMode(m Mode) error {
-	n := slices.Index(modes, m)
-	if n < 0 {
+// Validate returns an error that says what to use, when m is none of the three.
+func (m Mode) Validate() error {
+	if !slices.Contains(modes, m) {
 		return fmt.Errorf("decorator: mode %q: use one of %q", string(m), modes)
 	}
-	b.mode.Store(uint32(n))
+	return nil
+}
+
+// SetMode changes the mode of all Stores of the Backend, those that are still to
+// come too. Its error is that of Validate, and changes nothing.
+func (b *Backend) SetMode(m Mode) error {
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	b.mode.Store(uint32(slices.Index(modes, m)))
 	return nil
 }
 

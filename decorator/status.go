@@ -26,11 +26,15 @@ type Status struct {
 	Strategy StrategyStatus `json:"strategy"`
 	// Floor is the newest; nil before the first.
 	Floor *FloorStatus `json:"floor,omitempty"`
-	// FloorReads is how many revision reads there were, FloorReadsFailed how many of
-	// them gave no floor, LastFloorError why the newest such did not.
-	FloorReads       uint64       `json:"floorReads"`
-	FloorReadsFailed uint64       `json:"floorReadsFailed"`
-	LastFloorError   *ErrorStatus `json:"lastFloorError,omitempty"`
+	// FloorReads is how many revision reads were answered or failed, FloorReadsFailed
+	// how many gave no floor.
+	FloorReads       uint64 `json:"floorReads"`
+	FloorReadsFailed uint64 `json:"floorReadsFailed"`
+	// Failing says that the newest revision read gave no floor: it failed, or nobody
+	// waited for its end.
+	Failing bool `json:"failing"`
+	// LastFloorError is why the newest of those that failed did.
+	LastFloorError *ErrorStatus `json:"lastFloorError,omitempty"`
 	// BatchSize is how many callers shared the newest revision read.
 	BatchSize uint64 `json:"batchSize"`
 	// Rewinds is how often the backend was seen to go back; Rewound is why no floor
@@ -112,9 +116,10 @@ type record struct {
 	failure atomic.Pointer[ErrorStatus]
 }
 
-// floorRead notes a revision read. One that was canceled says nothing about the
-// backend.
+// floorRead notes a revision read. One that was canceled is no failure of the backend,
+// and no proof of its health either: its callers may have had no more patience.
 func (r *record) floorRead(info freshness.ReadInfo) {
+	r.failing.Store(info.Err != nil)
 	if info.Outcome == freshness.OutcomeCanceled {
 		return
 	}
@@ -122,7 +127,6 @@ func (r *record) floorRead(info freshness.ReadInfo) {
 	r.reads.Add(1)
 	r.callers.Store(uint64(info.Callers))
 	r.history.floorRead(now, info.Callers)
-	r.failing.Store(info.Err != nil)
 	if info.Err != nil {
 		r.failed.Add(1)
 		r.failure.Store(&ErrorStatus{Time: now, Message: info.Err.Error()})
@@ -159,6 +163,7 @@ func (b *Backend) Status() Status {
 		Strategy:         StrategyStatus{Name: StrategyRequest, Reason: `set by Config.Strategy`},
 		FloorReads:       b.record.reads.Load(),
 		FloorReadsFailed: b.record.failed.Load(),
+		Failing:          b.record.failing.Load(),
 		LastFloorError:   b.record.failure.Load(),
 		BatchSize:        b.record.callers.Load(),
 		Rewinds:          b.record.rewinds.Load(),

@@ -27,9 +27,11 @@ type Backends struct {
 	dialOptions []grpc.DialOption // more than upstream's, for tests that count
 	life        context.Context   // ends with Close; its cause says so
 	shut        func() error      // once
+	notWired    bool              // by Options: no resource will come
 
 	mu         sync.Mutex
 	closed     bool
+	mode       decorator.Mode // of the transports that are still to come, too
 	opening    sync.WaitGroup // resources on the way; not added to once closed
 	transports map[transportID]*transport
 	resources  map[*resource]struct{}
@@ -45,8 +47,12 @@ func New(cfg Config) (*Backends, error) {
 	b := &Backends{
 		cfg:        cfg.withDefaults(),
 		life:       life,
+		mode:       decorator.ModeVerify,
 		transports: map[transportID]*transport{},
 		resources:  map[*resource]struct{}{},
+	}
+	if cfg.Shadow {
+		b.mode = decorator.ModeShadow
 	}
 	b.shut = sync.OnceValue(func() error {
 		end(errClosed)
@@ -109,6 +115,7 @@ func (b *Backends) open(s spec) (*resource, error) {
 	defer b.opening.Done()
 	err = r.transport.open()
 	if err == nil {
+		b.adoptMode(r.transport)
 		err = r.compose(s)
 	}
 	if err != nil {

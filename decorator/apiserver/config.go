@@ -3,10 +3,12 @@ package apiserver
 import (
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/rvfloor/rvfloor/decorator"
@@ -27,7 +29,12 @@ type Config struct {
 	MaxWait      time.Duration
 	ReadyWait    time.Duration
 	CachedGets   bool
-	Shadow       bool
+	// Shadow begins in decorator.ModeShadow; see SetMode.
+	Shadow bool
+
+	// Resources are verified, and no others; empty means all. ExceptResources are not. Those that are not keep the storage
+	// that the API server would have had without rvfloor, etcd client included. At most one of the two may be set.
+	Resources, ExceptResources []schema.GroupResource
 
 	// Registerer takes the metrics of all backends, told apart by the label "backend"; nil means the registry that API
 	// servers serve at /metrics (legacyregistry).
@@ -69,10 +76,21 @@ func (c Config) validate() error {
 	if c.EtcdClients < 0 {
 		return fmt.Errorf("apiserver: Config.EtcdClients is %d; use a positive number, or 0 for %d", c.EtcdClients, defaultEtcdClients)
 	}
+	if len(c.Resources) > 0 && len(c.ExceptResources) > 0 {
+		return fmt.Errorf("apiserver: Config.Resources and Config.ExceptResources are both set; use one of the two")
+	}
 	if c.SentinelKey != nil && *c.SentinelKey != "" && (*c.SentinelKey)[0] != '/' {
 		return fmt.Errorf("apiserver: Config.SentinelKey is %q; use a key that starts with /, an empty one for no sentinel, or nil for the default", *c.SentinelKey)
 	}
 	return nil
+}
+
+// covers says whether the reads of a resource are verified.
+func (c Config) covers(resource schema.GroupResource) bool {
+	if len(c.Resources) > 0 {
+		return slices.Contains(c.Resources, resource)
+	}
+	return !slices.Contains(c.ExceptResources, resource)
 }
 
 func (c Config) withDefaults() Config {

@@ -15,14 +15,15 @@ import (
 //
 // It answers inner's options with their Decorator replaced by StorageDecorator, whatever it was, except where it is
 // generic.UndecoratedStorage: such a resource has no watch cache, its reads come from etcd and need no floor, and it stays
-// as it is, with upstream's own client.
+// as it is, with upstream's own client. So do the resources that Config leaves out.
 func (b *Backends) RESTOptionsGetter(inner generic.RESTOptionsGetter) generic.RESTOptionsGetter {
-	return &restOptionsGetter{inner: inner, decorator: b.StorageDecorator()}
+	return &restOptionsGetter{inner: inner, decorator: b.StorageDecorator(), covers: b.cfg.covers}
 }
 
 type restOptionsGetter struct {
 	inner     generic.RESTOptionsGetter
 	decorator generic.StorageDecorator
+	covers    func(schema.GroupResource) bool
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
@@ -31,7 +32,7 @@ func (g *restOptionsGetter) GetRESTOptions(resource schema.GroupResource, exampl
 		return generic.RESTOptions{}, errors.New("apiserver: RESTOptionsGetter was given nil; call it after EtcdOptions.ApplyTo has set the getter")
 	}
 	opts, err := g.inner.GetRESTOptions(resource, example)
-	if err != nil || isUndecorated(opts.Decorator) {
+	if err != nil || isUndecorated(opts.Decorator) || !g.covers(resource) {
 		return opts, err
 	}
 	opts.Decorator = g.decorator

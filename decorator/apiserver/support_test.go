@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/apis/example/install"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
+	genericserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
@@ -40,7 +41,10 @@ const (
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	install.Install(scheme)
+	scheme.AddKnownTypes(example.SchemeGroupVersion, newPodList())
+	scheme.AddKnownTypes(examplev1.SchemeGroupVersion, &examplev1.PodList{})
 	return scheme
 }
 
@@ -164,4 +168,9 @@ func podSpec(c *storagebackend.ConfigForResource, prefix string) spec {
 		keyFunc: func(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc(prefix+"/", obj) },
 		attrs:   storage.DefaultNamespaceScopedAttr,
 	}
+}
+
+// newServerConfig is a server's before any options were applied.
+func newServerConfig() *genericserver.Config {
+	return genericserver.NewConfig(serializer.NewCodecFactory(newScheme()))
 }

@@ -3,11 +3,15 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"sync"
+	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/component-base/tracing"
 
 	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/freshness"
@@ -20,6 +24,8 @@ type transport struct {
 	resources int // guarded by Backends.mu
 	// open connects, once: who comes while somebody does waits for the outcome. What is below is set when it answers nil.
 	open func() error
+	// connected is set when it has answered nil, for who will not wait.
+	connected atomic.Bool
 
 	clients   *pool
 	compactor *compactor
@@ -43,10 +49,13 @@ func (t *transport) connect(ctx context.Context, cfg Config, c *storagebackend.C
 	if policy.TracerProvider == nil {
 		policy.TracerProvider = c.Transport.TracerProvider
 	}
+	if reflect.TypeOf(policy.TracerProvider) == reflect.TypeOf(tracing.NewNoopTracerProvider()) {
+		policy.TracerProvider = nil // an API server without tracing has this one, whose spans cost memory
+	}
 	key, write := cfg.sentinelKey(c.Prefix)
 	if write {
 		t.sentinel = key
-		policy.Source = freshness.NewSentinel(clients.floor, key)
+		policy.Source = sentinelSource{freshness.NewSentinel(clients.floor, key), key}
 	} else {
 		policy.Source = headerSource{client: clients.floor, key: key}
 	}
@@ -55,6 +64,7 @@ func (t *transport) connect(ctx context.Context, cfg Config, c *storagebackend.C
 		return errors.Join(err, clients.close())
 	}
 	t.clients, t.compactor, t.backend = clients, newCompactor(clients.shared[0]), backend
+	t.connected.Store(true)
 	return nil
 }
 
@@ -63,10 +73,22 @@ func (t *transport) close() error {
 	return errors.Join(t.backend.Close(), t.clients.close())
 }
 
+// sentinelSource is a Sentinel that debug pages can name.
+type sentinelSource struct {
+	*freshness.Sentinel
+	key string
+}
+
+func (s sentinelSource) String() string { return fmt.Sprintf("etcd key %s", s.key) }
+
 // headerSource reads floors from the header of a linearizable Get of a key that need not exist, and writes nothing.
 type headerSource struct {
 	client *clientv3.Client
 	key    string
+}
+
+func (h headerSource) String() string {
+	return fmt.Sprintf("header of a read at etcd key %s, which is not written", h.key)
 }
 
 // PromptRead is freshness.PromptSource.

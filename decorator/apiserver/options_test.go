@@ -1,0 +1,250 @@
+package apiserver
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/internal/etcdlab"
+)
+
+// Each flag, and what it changes in the JSON of the debug page.
+func TestFlags(t *testing.T) {
+	etcd := startEtcd(t)
+	resources := func(s debugStatus) (names []string) {
+		for _, b := range s.Backends {
+			for _, r := range b.Resources {
+				names = append(names, r.Resource)
+			}
+		}
+		return names
+	}
+	policy := func(s debugStatus) decorator.PolicyStatus { return s.Backends[0].Policy }
+	defaults := decorator.PolicyStatus{ZeroVersion: "Verified", OnUnverified: "Fail", MaxWaitSeconds: 3, ReadyWaitSeconds: .2}
+	with := func(change func(*decorator.PolicyStatus)) decorator.PolicyStatus {
+		p := defaults
+		change(&p)
+		return p
+	}
+	for args, check := range map[string]func(*testing.T, debugStatus){
+		"": func(t *testing.T, s debugStatus) {
+			assert.Equal(t, defaults, policy(s))
+			assert.Equal(t, decorator.ModeVerify, s.Mode)
+			assert.Equal(t, []string{"pods", "services"}, resources(s))
+			b := s.Backends[0]
+			assert.Equal(t, "etcd key /registry/rvfloor/sentinel", b.Source)
+			assert.Equal(t, "/registry/rvfloor/sentinel", b.SentinelKey)
+			assert.Equal(t, defaultEtcdClients, b.EtcdClients)
+			assert.Contains(t, b.Strategy.Reason, `"auto"`)
+		},
+		"--verified-reads-zero-version=AsIs": func(t *testing.T, s debugStatus) {
+			assert.Equal(t, with(func(p *decorator.PolicyStatus) { p.ZeroVersion = "AsIs" }), policy(s))
+		},
+		"--verified-reads-zero-version=Bounded --verified-reads-max-staleness=90s": func(t *testing.T, s debugStatus) {
+			assert.Equal(t, with(func(p *decorator.PolicyStatus) { p.ZeroVersion, p.MaxStalenessSeconds = "Bounded", 90 }), policy(s))
+		},
+		"--verified-reads-on-unverified=Direct": func(t *testing.T, s debugStatus) {
+			assert.Equal(t, with(func(p *decorator.PolicyStatus) { p.OnUnverified = "Direct" }), policy(s))
+		},
+		"--verified-reads-max-wait=100ms --verified-reads-ready-wait=5ms": func(t *testing.T, s debugStatus) {
+			assert.Equal(t, with(func(p *decorator.PolicyStatus) { p.MaxWaitSeconds, p.ReadyWaitSeconds = .1, .005 }), policy(s))
+		},
+		"--verified-reads-cached-gets": func(t *testing.T, s debugStatus) {
+			assert.Equal(t, with(func(p *decorator.PolicyStatus) { p.CachedGets = true }), policy(s))
+		},
+		"--verified-reads-strategy=request": func(t *testing.T, s debugStatus) {
+			assert.Equal(t, decorator.StrategyStatus{Name: "request", Reason: "set by Config.Strategy"}, s.Backends[0].Strategy)
+		},
+		"--verified-reads-shadow": func(t *testing.T, s debugStatus) {
+			assert.Equal(t, decorator.ModeShadow, s.Mode)
+			assert.Equal(t, decorator.ModeShadow, s.Backends[0].Mode)
+		},
+		"--verified-reads-etcd-clients=3": func(t *testing.T, s debugStatus) { assert.Equal(t, 3, s.Backends[0].EtcdClients) },
+		"--verified-reads-sentinel-key=/elsewhere/sentinel": func(t *testing.T, s debugStatus) {
+			assert.Equal(t, "/elsewhere/sentinel", s.Backends[0].SentinelKey)
+			found, err := etcd.Get(t.Context(), "/elsewhere/sentinel")
+			require.NoError(t, err)
+			assert.EqualValues(t, 1, found.Count)
+		},
+		"--verified-reads-sentinel-key= --etcd-prefix=/other": func(t *testing.T, s debugStatus) {
+			assert.Empty(t, s.Backends[0].SentinelKey)
+			assert.Contains(t, s.Backends[0].Source, "not written")
+			found, err := etcd.Get(t.Context(), "/other/rvfloor/sentinel")
+			require.NoError(t, err)
+			assert.Zero(t, found.Count)
+		},
+		"--verified-reads-resources=pods.example.apiserver.k8s.io": func(t *testing.T, s debugStatus) {
+			assert.Equal(t, []string{"pods"}, resources(s))
+			assert.Equal(t, []string{"pods.example.apiserver.k8s.io"}, s.Resources)
+		},
+		"--verified-reads-except-resources=example.apiserver.k8s.io/pods,secrets": func(t *testing.T, s debugStatus) {
+			assert.Equal(t, []string{"services"}, resources(s))
+			assert.Equal(t, []string{"pods.example.apiserver.k8s.io", "secrets"}, s.ExceptResources)
+		},
+		"--verified-reads=false": func(t *testing.T, s debugStatus) {
+			assert.Equal(t, decorator.ModeOff, s.Mode)
+			assert.Contains(t, s.Note, "--verified-reads=false")
+			assert.Empty(t, s.Backends)
+		},
+		"--watch-cache=false": func(t *testing.T, s debugStatus) { assert.Empty(t, s.Backends) },
+		"--watch-cache-sizes=services.example.apiserver.k8s.io#0": func(t *testing.T, s debugStatus) { assert.Equal(t, []string{"pods"}, resources(s)) },
+	} {
+		t.Run(args, func(t *testing.T) {
+			s := serve(t, append(strings.Fields(args), "--etcd-servers="+etcd.Endpoints()[0])...).ready(t)
+			check(t, s.debug(t))
+		})
+	}
+}
+
+// What the policies do to a read over HTTP when etcd does not answer any more.
+func TestPoliciesOverHTTP(t *testing.T) {
+	cluster := etcdlab.Run(t, etcdlab.Config{Proxy: true})
+	const zero = podsPath + "?resourceVersion=0"
+	for args, check := range map[string]func(*testing.T, *apiServer){
+		"": func(t *testing.T, s *apiServer) {
+			a := s.do(t, "GET", zero, "")
+			assert.Equal(t, http.StatusGatewayTimeout, a.code, a.body)
+			assert.Equal(t, "1", a.header.Get("Retry-After"))
+			a = s.do(t, "GET", "/readyz/rvfloor", "")
+			assert.Equal(t, http.StatusInternalServerError, a.code, "no floor can be read: %s", a.body)
+			b := s.debug(t).Backends[0]
+			assert.True(t, b.Failing)
+			require.NotNil(t, b.Resources[0].LastError)
+			assert.Contains(t, b.Resources[0].LastError.Message, "revision")
+			cluster.Proxy(0).Release()
+			assert.Equal(t, http.StatusOK, s.do(t, "GET", "/readyz/rvfloor", "").code, "it finds out by itself")
+			assert.False(t, s.debug(t).Backends[0].Failing)
+		},
+		"--verified-reads-zero-version=AsIs": func(t *testing.T, s *apiServer) {
+			assert.Equal(t, http.StatusOK, s.do(t, "GET", zero, "").code)
+		},
+		"--verified-reads-zero-version=Bounded --verified-reads-max-staleness=1h": func(t *testing.T, s *apiServer) {
+			assert.Equal(t, http.StatusOK, s.do(t, "GET", zero, "").code)
+		},
+		"--verified-reads-on-unverified=Stale": func(t *testing.T, s *apiServer) {
+			a := s.do(t, "GET", zero, "")
+			assert.Equal(t, http.StatusOK, a.code)
+			assert.Contains(t, a.header.Get("Warning"), "stale")
+		},
+		"--verified-reads-cached-gets": func(t *testing.T, s *apiServer) {
+			a := s.do(t, "GET", podsPath+"/a", "")
+			assert.Contains(t, a.body, "rvfloor: ", "a get asks for a floor")
+		},
+		"--verified-reads-except-resources=example.apiserver.k8s.io/pods": func(t *testing.T, s *apiServer) {
+			assert.Equal(t, http.StatusOK, s.do(t, "GET", zero, "").code)
+		},
+	} {
+		t.Run(args, func(t *testing.T) {
+			s := serve(t, append(strings.Fields(args), "--etcd-servers="+cluster.Endpoints()[0], "--verified-reads-max-wait=300ms")...).ready(t)
+			assert.Equal(t, http.StatusOK, s.do(t, "GET", zero, "").code)
+			assert.Equal(t, http.StatusOK, s.do(t, "GET", "/readyz/rvfloor", "").code)
+			cluster.Proxy(0).Hold()
+			defer cluster.Proxy(0).Release()
+			began := time.Now()
+			check(t, s)
+			assert.Less(t, time.Since(began), 3*time.Second, "longer than the waits that the flags set")
+		})
+	}
+}
+
+// Bad values and contradictions are refused before anything is connected, with what to write instead.
+func TestFlagsRefuse(t *testing.T) {
+	for args, want := range map[string]string{
+		"--verified-reads-zero-version=verified":                                   "--verified-reads-zero-version=verified: use one of Verified, Bounded, AsIs",
+		"--verified-reads-on-unverified=":                                          "--verified-reads-on-unverified=: use one of Fail, Direct, Stale",
+		"--verified-reads-strategy=luck":                                           "--verified-reads-strategy=luck: use one of auto, request",
+		"--verified-reads-max-wait=0":                                              "--verified-reads-max-wait=0s: use a duration above 0, such as 3s",
+		"--verified-reads-ready-wait=-1s":                                          "--verified-reads-ready-wait=-1s: use a duration above 0, such as 200ms",
+		"--verified-reads-zero-version=Bounded --verified-reads-max-staleness=-1s": "--verified-reads-max-staleness=-1s: use a duration above 0, such as 10s",
+		"--verified-reads-zero-version=Bounded":                                    "--verified-reads-zero-version=Bounded needs --verified-reads-max-staleness: set it",
+		"--verified-reads-max-staleness=5s":                                        "--verified-reads-max-staleness has no effect with --verified-reads-zero-version=Verified: leave it out, or use --verified-reads-zero-version=Bounded",
+		"--verified-reads-etcd-clients=0":                                          "--verified-reads-etcd-clients=0: use 1 or more",
+		"--verified-reads-sentinel-key=sentinel":                                   `--verified-reads-sentinel-key=sentinel: use a key such as /registry/rvfloor/sentinel, or ""`,
+		"--verified-reads-sentinel-key=/a/../b":                                    "use a key such as",
+		"--verified-reads=false --verified-reads-shadow":                           "--verified-reads-shadow has no effect with --verified-reads=false: leave out one",
+		"--verified-reads-resources=a --verified-reads-except-resources=b":         "--verified-reads-resources and --verified-reads-except-resources contradict each other: use one",
+		"--verified-reads-resources=a/b/c":                                         `--verified-reads-resources: "a/b/c" is no resource: use resource[.group] or group/resource`,
+		"--verified-reads-except-resources=*":                                      `--verified-reads-except-resources: "*" is no resource`,
+		"--verified-reads-resources=v1/pods":                                       "without a version, such as pods",
+		"--verified-reads-resources=deployments.v1.apps":                           "without a version",
+		"--verified-reads-resources=Pods":                                          `"Pods" is no resource`,
+		"--verified-reads-resources=apps/":                                         `"apps/" is no resource`,
+		"--verified-reads-resources=pods --watch-cache=false":                      "--verified-reads-resources has no effect with --watch-cache=false",
+		"--verified-reads-resources=pods --watch-cache-sizes=pods#0":               "--verified-reads-resources=pods has no effect with --watch-cache-sizes=pods#0",
+		"--verified-reads-resources=pods --watch-cache-sizes=pods":                 "--watch-cache-sizes: use resource[.group]#size",
+	} {
+		_, _, err := applied(append(strings.Fields(args), "--etcd-servers=http://etcd.invalid:2379")...)
+		assert.ErrorContains(t, err, want, args)
+	}
+	for _, args := range []string{
+		"--verified-reads-resources=/pods,apps/deployments,jobs.batch,widgets.v8engines.io", "--verified-reads-except-resources=demo.rvfloor.dev/widgets",
+		"--verified-reads-resources=pods --watch-cache-sizes=pods#1,events#0", "--verified-reads-sentinel-key=",
+	} {
+		_, _, err := applied(append(strings.Fields(args), "--etcd-servers=http://etcd.invalid:2379")...)
+		assert.NoError(t, err, args)
+	}
+	_, err := NewOptions().ApplyTo(newServerConfig(), nil)
+	assert.ErrorContains(t, err, "apply the etcd options")
+}
+
+// The defaults that --help shows are those that a zero Config stands for.
+func TestFlagDefaults(t *testing.T) {
+	o := NewOptions()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.AddFlags(flags)
+	flags.VisitAll(func(f *pflag.Flag) {
+		assert.True(t, f.Name == flagEnabled || strings.HasPrefix(f.Name, flagEnabled+"-"), f.Name)
+		assert.NotEmpty(t, f.Usage)
+	})
+	assert.Empty(t, o.Validate())
+
+	etcd := startEtcd(t)
+	policies := map[decorator.PolicyStatus]bool{}
+	for _, cfg := range []Config{{}, o.Config} {
+		b := newBackends(t, cfg)
+		r, err := b.open(podSpec(storageConfig(etcd.Endpoints()...), podPrefix))
+		require.NoError(t, err)
+		policies[r.transport.backend.Status().Policy] = true
+		assert.Equal(t, o.Config.EtcdClients, len(r.transport.clients.shared))
+	}
+	assert.Len(t, policies, 1)
+}
+
+// When a server stops, a watch ends by itself, and only then the storages go, of which nothing is left: no connection, no
+// goroutine of ours, no series.
+func TestShutdown(t *testing.T) {
+	etcd := startEtcd(t)
+	s := serve(t, "--etcd-servers="+etcd.Endpoints()[0]).ready(t)
+	ended := make(chan error, 1)
+	open := make(chan struct{})
+	go func() {
+		r, err := http.NewRequestWithContext(context.Background(), "GET", s.url+podsPath+"?watch=true", nil)
+		if err != nil {
+			ended <- err
+			return
+		}
+		res, err := s.client.Do(r)
+		if err != nil {
+			ended <- err
+			return
+		}
+		defer res.Body.Close()
+		close(open)
+		_, err = res.Body.Read(make([]byte, 1))
+		ended <- err
+	}()
+	<-open
+	transport := s.backends.connected()[0]
+	s.stop()
+	assert.ErrorContains(t, <-ended, "EOF")
+	assert.Empty(t, s.backends.transports)
+	assert.Empty(t, s.backends.resources)
+	assert.Error(t, transport.clients.floor.Ctx().Err(), "the client is closed")
+}
