@@ -20,6 +20,7 @@ var mayImport = map[string]struct {
 	"internal/revision":          {},
 	"internal/joinnext":          {},
 	"metrics":                    {},
+	"docs/monitoring":            {},
 	"freshness":                  {own: []string{"internal/revision", "internal/joinnext"}},
 	"progress":                   {own: []string{"internal/revision"}},
 	"decorator":                  {own: []string{"freshness", "progress", "metrics", "internal/joinnext", "internal/revision"}, kubernetes: true},
