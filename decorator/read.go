@@ -77,8 +77,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	defer cancel()
 	ahead := s.stream.Begin()
 	f, err := r.floor(ctx, func() {
-		// One progress request beside each floor read, not one for each caller. A pilot
-		// that finds nobody waiting would go back to sleep.
+		// A pilot that finds nobody waiting would go back to sleep.
 		if s.pilot == nil {
 			ahead = s.stream.Ahead()
 		}

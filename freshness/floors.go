@@ -54,9 +54,10 @@ func NewFloors(src Source, cfg Config) (*Floors, error) {
 // error, ErrZeroRevision or ErrTimeout.
 func (f *Floors) Next(ctx context.Context) (Floor, error) { return f.NextBeside(ctx, nil) }
 
-// NextBeside is Next for a caller that has something to send along with the read:
-// beside, where it is not nil, is called when no read is in flight, so that the
-// one for this caller is being sent. It must not block: the caller waits for it.
+// NextBeside is Next for a caller that has something to send along with the read.
+// beside, where it is not nil, is called once for each read, that of the first caller
+// who has one, at the moment when the read is sent: on any goroutine, and also when
+// NextBeside has returned with the error of ctx. It must not block.
 func (f *Floors) NextBeside(ctx context.Context, beside func()) (Floor, error) {
 	if rewound := f.rewound.Load(); rewound != nil {
 		return Floor{}, rewound

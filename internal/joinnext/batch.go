@@ -19,6 +19,7 @@ type batch[T any] struct {
 	callers  int // who wait for it
 	firsts   int // of these, those that have not seen a call fail yet
 	finished bool
+	beside   func()                  // goes along with the call; may be nil
 	ctx      context.Context         // of the call; nil until it is sent
 	cancel   context.CancelCauseFunc // ends it
 	sent     Call                    // which it is
@@ -109,6 +110,9 @@ func (g *Group[T]) call(ctx context.Context, b *batch[T]) {
 		}
 		g.finish(b, result, err)
 	}()
+	if b.beside != nil {
+		b.beside()
+	}
 	result.Value, err = g.run(ctx, b.sent)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx) // says more than run can know

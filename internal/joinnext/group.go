@@ -90,8 +90,10 @@ func New[T any](run func(context.Context, Call) (T, error), timeout time.Duratio
 
 // Do waits for a call that is sent after Do was called, and returns its result.
 //
-// beside, where it is not nil, is called on the caller's goroutine when no call
-// was in flight, so that this one is being sent: for what may go along with it.
+// beside, where it is not nil, is for what may go along with the call: it is called
+// once for each call that is sent, that of the first caller who has one, at the
+// moment when the call is sent and on any goroutine, also after Do has returned with
+// the error of ctx. It must not block.
 //
 // The end of ctx frees this caller at once and nobody else; Do then returns
 // the error of ctx, joined with its cause. When the call fails, the callers
@@ -103,18 +105,15 @@ func (g *Group[T]) Do(ctx context.Context, beside func()) (Result[T], error) {
 	if ctx.Err() != nil {
 		return Result[T]{}, contextError(ctx)
 	}
-	b, alone, err := g.join(ctx)
+	b, alone, err := g.join(ctx, beside)
 	if err != nil {
 		return Result[T]{}, err
 	}
-	if alone && !g.inline {
-		go g.send()
-	}
-	if alone && beside != nil {
-		beside()
-	}
 	first := true
-	if alone && g.inline {
+	switch {
+	case alone && !g.inline:
+		go g.send()
+	case alone:
 		g.sendAlone(ctx, b)
 		switch {
 		case b.err == nil || b.next == nil && ctx.Err() == nil:
@@ -161,7 +160,7 @@ func (g *Group[T]) Close() {
 // join adds a caller to the batch that waits. alone tells that nobody sends, and
 // that this caller is to see to it: with sendAlone of what join took off for it, or
 // with send.
-func (g *Group[T]) join(ctx context.Context) (b *batch[T], alone bool, err error) {
+func (g *Group[T]) join(ctx context.Context, beside func()) (b *batch[T], alone bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -172,13 +171,16 @@ func (g *Group[T]) join(ctx context.Context) (b *batch[T], alone bool, err error
 		g.running = true
 		g.calls.Add(1)
 		if g.inline {
-			g.waiting = &batch[T]{callers: 1, firsts: 1}
+			g.waiting = &batch[T]{callers: 1, firsts: 1, beside: beside}
 			return g.takeOffLocked(ctx), true, nil
 		}
 	}
 	b = g.nextLocked()
 	b.callers++
 	b.firsts++
+	if b.beside == nil {
+		b.beside = beside
+	}
 	return b, alone, nil
 }
 

@@ -117,28 +117,33 @@ func TestNoGoroutineWhileIdle(t *testing.T) {
 	})
 }
 
-// TestBeside: what goes along with a call goes with one that is sent at once, and
-// with no other.
+// TestBeside: one thing goes along with each call, that of the first caller who has
+// one, and before the call is made.
 func TestBeside(t *testing.T) {
 	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
 		g := New(b.call, time.Minute, inline)
-		for range 2 {
+		var beside [][2]int64 // caller, calls made before
+		for round := range int64(2) {
 			var callers sync.WaitGroup
-			beside := 0
-			for i := range 10 {
+			for i := range int64(10) {
 				callers.Go(func() {
-					if _, err := g.Do(t.Context(), func() { beside += 1 + i }); err != nil {
+					var mine func()
+					if i != 1 {
+						mine = func() { beside = append(beside, [2]int64{i, b.calls.Load()}) }
+					}
+					if _, err := g.Do(t.Context(), mine); err != nil {
 						t.Error(err)
 					}
 				})
 				synctest.Wait()
 			}
 			callers.Wait()
-			if beside != 1 {
-				t.Errorf("sum %d; want 1: called once, for the first caller", beside)
-			}
 			synctest.Wait()
+			if want := [][2]int64{{0, 2 * round}, {2, 2*round + 1}}; !slices.Equal(beside, want) {
+				t.Errorf("%v, want %v", beside, want)
+			}
+			beside = nil
 		}
 	})
 }
@@ -376,7 +381,7 @@ func TestLeavingLate(t *testing.T) {
 		b := newBackend()
 		b.err = io.ErrUnexpectedEOF
 		g := New(b.call, time.Minute, false)
-		first, _, err := g.join(t.Context()) // a caller that has not looked since
+		first, _, err := g.join(t.Context(), nil) // a caller that has not looked since
 		if err != nil {
 			t.Fatal(err)
 		}
