@@ -53,6 +53,9 @@ func (b *Backends) DebugHandler() http.Handler {
 	})
 }
 
+// contentSecurityPolicy lets the page have its own style and nothing else.
+const contentSecurityPolicy = "default-src 'none'; style-src 'unsafe-inline'"
+
 func (b *Backends) show(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -63,7 +66,7 @@ func (b *Backends) show(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	h.Set("Content-Security-Policy", contentSecurityPolicy)
 	if err := writePage(w, b.status(), r.URL.Query().Has("live")); err != nil {
 		klog.FromContext(r.Context()).V(4).Info("The debug page was not sent to its end", "err", err)
 	}

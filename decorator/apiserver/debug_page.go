@@ -45,8 +45,10 @@ func writePage(w io.Writer, s debugStatus, live bool) error {
 func short(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%.0f h", d.Hours())
 	case d >= 2*time.Minute:
-		return d.Round(time.Second).String()
+		return fmt.Sprintf("%.0f min", d.Minutes())
 	case d >= 10*time.Second:
 		return fmt.Sprintf("%.0f s", d.Seconds())
 	case d >= time.Second:

@@ -7,6 +7,12 @@
 //	defer backends.Close()
 //	config.RESTOptionsGetter = backends.RESTOptionsGetter(config.RESTOptionsGetter)
 //
+// A server with flags has Options among its own, and after the etcd options
+//
+//	backends, err := verified.ApplyTo(config, etcd)
+//
+// which adds the readiness check "rvfloor" and the page DebugPath, where a running server is switched off and on.
+//
 // It builds for each resource what the API server would have built (etcd client, storage, watch cache), with a
 // decorator.Feed behind the cache and a decorator.Store in front of it. The etcd side is done again from upstream's unexported
 // set-up, and tests hold the two side by side. What differs, on purpose:

@@ -43,6 +43,38 @@ func TestMetricsGoToTheAPIServersRegistry(t *testing.T) {
 	assert.Contains(t, backendLabels(t, legacyregistry.DefaultGatherer), r.transport.name)
 }
 
+// Resources that come and go at run time, as custom ones do, leave no series behind, nor does their transport.
+func TestNoSeriesAreLeft(t *testing.T) {
+	etcd := startEtcd(t)
+	registry := prometheus.NewRegistry()
+	b := newBackends(t, Config{Registerer: registry})
+	series := func() (n int) {
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		for _, family := range families {
+			n += len(family.Metric)
+		}
+		return n
+	}
+	for range 3 {
+		var open []*resource
+		for _, name := range []string{"widgets", "gadgets"} {
+			cfg := storageConfig(etcd.Endpoints()...)
+			cfg.GroupResource.Resource = name
+			r, err := b.open(podSpec(cfg, "/"+name))
+			require.NoError(t, err)
+			read(t, r, "/"+name)
+			open = append(open, r)
+		}
+		all := series()
+		open[0].destroy()
+		assert.Less(t, series(), all)
+		read(t, open[1], "/gadgets")
+		open[1].destroy()
+		assert.Zero(t, series())
+	}
+}
+
 // backendLabels answers the backends whose floors were counted.
 func backendLabels(t *testing.T, gatherer prometheus.Gatherer) map[string]bool {
 	t.Helper()
