@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	rvapiserver "github.com/rvfloor/rvfloor/decorator/apiserver"
 	"github.com/rvfloor/rvfloor/examples/apiserver/server"
 )
 
@@ -31,6 +32,11 @@ func parse(args []string, stderr io.Writer) (command, error) {
 	flags.IntVarP(&c.verbosity, "v", "v", 0, "log verbosity of the API server; at 0 only warnings and errors are printed")
 	aggregated := flags.Bool("aggregated", false, "run behind kube-aggregator: delegate authentication and authorization, and take the flags for that")
 
+	c.VerifiedReads = rvapiserver.NewOptions()
+	verified := pflag.NewFlagSet("verified reads", pflag.ContinueOnError)
+	verified.SortFlags = false
+	c.VerifiedReads.AddFlags(verified)
+
 	aggregation := server.NewAggregation()
 	more := pflag.NewFlagSet("aggregated", pflag.ContinueOnError)
 	more.SortFlags = false
@@ -41,12 +47,13 @@ func parse(args []string, stderr io.Writer) (command, error) {
 	aggregation.Authorization.AddFlags(more)
 
 	flags.Usage = func() {
-		fmt.Fprintf(stderr, "An API server with rvfloor, over an embedded etcd.\n\nUsage: go run ./examples/apiserver [flags]\n\n%s\nWith --aggregated:\n\n%s",
-			flags.FlagUsages(), more.FlagUsages())
+		fmt.Fprintf(stderr, "An API server with rvfloor, over an embedded etcd.\n\nUsage: go run ./examples/apiserver [flags]\n\n%s\nrvfloor:\n\n%s\nWith --aggregated:\n\n%s",
+			flags.FlagUsages(), verified.FlagUsages(), more.FlagUsages())
 	}
 	all := pflag.NewFlagSet("apiserver", pflag.ContinueOnError)
 	all.SetOutput(stderr)
 	all.AddFlagSet(flags)
+	all.AddFlagSet(verified)
 	all.AddFlagSet(more)
 	all.Usage = flags.Usage
 	if err := all.Parse(args); err != nil {
@@ -58,6 +65,7 @@ func parse(args []string, stderr io.Writer) (command, error) {
 	if c.verbosity < 0 {
 		return command{}, fmt.Errorf("--v %d: use 0 (quiet) to 10", c.verbosity)
 	}
+	c.Stock = c.Stock || !c.VerifiedReads.Enabled
 	if *aggregated {
 		c.Aggregation = aggregation
 		return c, nil

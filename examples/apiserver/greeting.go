@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	rvapiserver "github.com/rvfloor/rvfloor/decorator/apiserver"
 	"github.com/rvfloor/rvfloor/examples/apiserver/demo"
 	"github.com/rvfloor/rvfloor/examples/apiserver/server"
 )
@@ -47,8 +48,9 @@ With kubectl (or "go run ./examples/kubectl", which is one):
 With curl:
   curl -k %[5]s
   curl -kN '%[5]s?watch=true'
+  curl -k %[7]s%[8]s    # or in a browser: what rvfloor does
   curl -k %[5]s -H "Authorization: Bearer $(sed -n 's/^ *token: //p' '%[1]s')" -H 'Content-Type: application/json' -d '{"apiVersion":"%[6]s","kind":"Widget","metadata":{"generateName":"w-"},"spec":{"color":"red"}}'
 
 Ctrl-C stops it.
-`, r.Kubeconfig, reads, data, kubectl, widgets, demo.GroupVersion)
+`, r.Kubeconfig, reads, data, kubectl, widgets, demo.GroupVersion, r.URL, rvapiserver.DebugPath)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -162,6 +163,15 @@ func use(t *testing.T, ctx context.Context, url, kubeconfig string) *json.Decode
 	return watch
 }
 
+// TestVerifiedReadsOff wants both names of it to mean the same.
+func TestVerifiedReadsOff(t *testing.T) {
+	for flag, want := range map[string]bool{"--stock": true, "--verified-reads=false": true, "--verified-reads": false} {
+		if c, err := parse([]string{flag}, io.Discard); err != nil || c.Stock != want {
+			t.Errorf("%s: stock is %v, %v, want %v", flag, c.Stock, err, want)
+		}
+	}
+}
+
 // TestCommandLine wants bad input to end with code 2 and one line that names
 // the flag and the fix, and help to end with 0.
 func TestCommandLine(t *testing.T) {
@@ -170,7 +180,7 @@ func TestCommandLine(t *testing.T) {
 		code int
 		says []string
 	}{
-		"help":             {[]string{"--help"}, 0, []string{"--data-dir", "--etcd-servers", "--stock", "--port", "--trace", "-v, --v", "--aggregated", "--authentication-kubeconfig"}},
+		"help":             {[]string{"--help"}, 0, []string{"--data-dir", "--etcd-servers", "--stock", "--port", "--trace", "--verified-reads-zero-version", "-v, --v", "--aggregated", "--authentication-kubeconfig"}},
 		"an argument":      {[]string{"start"}, 2, []string{`"start"`, "--help"}},
 		"an unknown flag":  {[]string{"--prot", "1"}, 2, []string{"--prot"}},
 		"port of letters":  {[]string{"--port", "https"}, 2, []string{"--port", `"https"`}},
@@ -178,6 +188,8 @@ func TestCommandLine(t *testing.T) {
 		"bad verbosity":    {[]string{"--v", "-1"}, 2, []string{"--v -1", "use 0"}},
 		"etcd not an URL":  {[]string{"--etcd-servers", "localhost:2379"}, 2, []string{"--etcd-servers", "http://127.0.0.1:2379"}},
 		"data and servers": {[]string{"--data-dir", "x", "--etcd-servers", "http://localhost:2379"}, 2, []string{"--data-dir", "one of the two"}},
+		"bad policy":       {[]string{"--verified-reads-zero-version", "Never"}, 2, []string{"--verified-reads-zero-version", "Verified"}},
+		"shadow of stock":  {[]string{"--stock", "--verified-reads-shadow"}, 2, []string{"--verified-reads-shadow", "leave out"}},
 		"trace to nowhere": {[]string{"--trace", "syslog"}, 2, []string{`--trace "syslog"`, "use stdout or otlp"}},
 		"not aggregated":   {[]string{"--client-ca-file", "ca.crt"}, 2, []string{"--client-ca-file", "add --aggregated"}},
 		"half a key pair":  {[]string{"--aggregated", "--tls-cert-file", "x"}, 2, []string{"--tls-private-key-file", "give both"}},

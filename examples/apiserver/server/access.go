@@ -13,6 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	unionauthorizer "k8s.io/apiserver/pkg/authorization/union"
 	genericserver "k8s.io/apiserver/pkg/server"
+
+	rvapiserver "github.com/rvfloor/rvfloor/decorator/apiserver"
 )
 
 // applyTokenAccess lets who has the returned token do everything, and anybody
@@ -36,7 +38,7 @@ func applyTokenAccess(cfg *genericserver.Config) (token string, err error) {
 // authorizeReader allows what changes nothing. A heap dump under /debug/pprof
 // would show the token; the page of rvfloor holds no secrets.
 func authorizeReader(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	secret := !a.IsResourceRequest() && strings.HasPrefix(a.GetPath(), "/debug/") && a.GetPath() != "/debug/rvfloor"
+	secret := !a.IsResourceRequest() && strings.HasPrefix(a.GetPath(), "/debug/") && a.GetPath() != rvapiserver.DebugPath
 	if a.IsReadOnly() && !secret {
 		return authorizer.DecisionAllow, "", nil
 	}

@@ -34,6 +34,18 @@ func TestAnonymousReads(t *testing.T) {
 	anonymous.must(t, 403, post(widgets, object("Widget", "b", "", `{}`)))
 	anonymous.must(t, 403, request{Method: "DELETE", Path: widgets + "/a"})
 	anonymous.must(t, 403, request{Method: "GET", Path: "/debug/pprof/heap"}) // it would hold the token
+
+	// Anybody may look at rvfloor's page; who has the token may switch it off.
+	page := request{Method: "GET", Path: "/debug/rvfloor", Accept: "application/json"}
+	off := post(page.Path, `{"mode":"off"}`)
+	if got := text(anonymous.must(t, 200, page).Body, "mode"); got != "verify" {
+		t.Errorf("the page says that the mode is %q", got)
+	}
+	anonymous.must(t, 403, off)
+	c.must(t, 200, off)
+	if got := text(anonymous.must(t, 200, page).Body, "mode"); got != "off" {
+		t.Errorf("switched off, the mode is %q", got)
+	}
 	wrong.must(t, 401, request{Method: "GET", Path: widgets})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	genericserver "k8s.io/apiserver/pkg/server"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 )
@@ -45,7 +46,7 @@ func (a *Aggregation) validate() error {
 	if a.BindAddress == nil {
 		return errors.New("--bind-address is no IP address: use 0.0.0.0 for every interface")
 	}
-	return errors.Join(append(a.Authentication.Validate(), a.Authorization.Validate()...)...)
+	return utilerrors.NewAggregate(append(a.Authentication.Validate(), a.Authorization.Validate()...))
 }
 
 // applyTo asks the kube-apiserver instead of keeping a token.

@@ -6,7 +6,10 @@ import (
 	"net/url"
 	"os"
 
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/component-base/tracing"
+
+	rvapiserver "github.com/rvfloor/rvfloor/decorator/apiserver"
 )
 
 // loopback is the address that a server that stands alone listens on.
@@ -26,8 +29,11 @@ type Options struct {
 	// cluster. Empty: the embedded one.
 	EtcdServers []string
 
-	// Stock (--stock) leaves rvfloor out: reads are answered by upstream's
-	// watch cache as it comes.
+	// VerifiedReads (--verified-reads-*) are rvfloor's options. nil: its defaults.
+	VerifiedReads *rvapiserver.Options
+
+	// Stock (--stock) leaves rvfloor out, as --verified-reads=false does: reads
+	// are answered by upstream's watch cache as it comes.
 	Stock bool
 
 	// Port (--port) is the TCP port. 0: any free port.
@@ -41,6 +47,18 @@ type Options struct {
 	// TracerProvider (--trace) takes the spans of requests, of etcd calls and
 	// of rvfloor; Stop shuts it down. nil: no spans.
 	TracerProvider tracing.TracerProvider
+}
+
+// verifiedReads are rvfloor's options with all that o says.
+func (o Options) verifiedReads() *rvapiserver.Options {
+	verified := rvapiserver.NewOptions()
+	if o.VerifiedReads != nil {
+		*verified = *o.VerifiedReads
+	}
+	if o.Stock {
+		verified.Enabled = false
+	}
+	return verified
 }
 
 // bindAddress is what the server listens on.
@@ -72,6 +90,9 @@ func (o Options) Validate() error {
 		if u.Scheme != "http" {
 			return fmt.Errorf("--etcd-servers: %q: this example speaks plain http to etcd: use an http:// URL", server)
 		}
+	}
+	if err := utilerrors.NewAggregate(o.verifiedReads().Validate()); err != nil {
+		return err
 	}
 	if o.Aggregation != nil {
 		return o.Aggregation.validate()

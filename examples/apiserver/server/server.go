@@ -73,7 +73,7 @@ func Start(ctx context.Context, o Options) (running *Running, err error) {
 	if err != nil {
 		return nil, err
 	}
-	closeStorage, err := applyStorage(cfg, endpoints, o.Stock)
+	closeStorage, err := applyStorage(cfg, endpoints, o.verifiedReads())
 	if err != nil {
 		return nil, err
 	}

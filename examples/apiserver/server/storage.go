@@ -17,7 +17,7 @@ const etcdPrefix = "/demo.rvfloor.dev"
 // applyStorage sets the storage of cfg to the etcd at endpoints, and puts
 // rvfloor in front of its watch caches. What it returns is to be called when the
 // server has stopped.
-func applyStorage(cfg *genericserver.Config, endpoints []string, stock bool) (closeStorage func() error, err error) {
+func applyStorage(cfg *genericserver.Config, endpoints []string, verified *rvapiserver.Options) (closeStorage func() error, err error) {
 	// What any API server does.
 	config := storagebackend.NewDefaultConfig(etcdPrefix, demo.Codecs.LegacyCodec(demo.GroupVersions...))
 	config.EncodeVersioner = demo.GroupVersions
@@ -30,15 +30,11 @@ func applyStorage(cfg *genericserver.Config, endpoints []string, stock bool) (cl
 	if err := etcd.ApplyTo(cfg); err != nil {
 		return nil, err
 	}
-	if stock {
-		return func() error { return nil }, nil
-	}
 
 	// What rvfloor needs.
-	backends, err := rvapiserver.New(rvapiserver.Config{})
+	backends, err := verified.ApplyTo(cfg, etcd)
 	if err != nil {
 		return nil, err
 	}
-	cfg.RESTOptionsGetter = backends.RESTOptionsGetter(cfg.RESTOptionsGetter)
 	return backends.Close, nil
 }
