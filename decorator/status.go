@@ -152,7 +152,7 @@ func (b *Backend) Check(ctx context.Context) error {
 	return err
 }
 
-// Status is a snapshot. It costs the readers nothing.
+// Status is a snapshot.
 func (b *Backend) Status() Status {
 	now := time.Now()
 	s := Status{

@@ -81,11 +81,12 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 
 // ApplyTo wires verified reads into c, to which etcd has been applied before: the storages of all resources with a watch
 // cache, the readiness check, and the debug page behind c's authentication and authorization. Resources that etcd leaves
-// without a watch cache (--watch-cache=false, --watch-cache-sizes) stay as they are.
+// without a watch cache (--watch-cache=false, --watch-cache-sizes) stay as they are. Where servers delegate to each other, c is
+// that of the outermost: the handler chains of the others, and with them the page, are not reached.
 //
 // A server that runs and stops needs nothing more: its Destroy, which comes after the last request and watch have ended,
-// destroys every storage that was installed, and the last one closes the clients. Close what ApplyTo answers where the server may
-// not get so far.
+// destroys every storage that was installed, and the last one closes the clients. Close what ApplyTo answers where the server
+// may not get so far.
 func (o *Options) ApplyTo(c *genericserver.Config, etcd *options.EtcdOptions) (*Backends, error) {
 	if c.RESTOptionsGetter == nil {
 		return nil, errors.New("apiserver: Config.RESTOptionsGetter is nil; apply the etcd options to the config before verified reads")

@@ -120,6 +120,7 @@ func serve(t *testing.T, args ...string) *apiServer {
 		cancel()
 		s.client.CloseIdleConnections()
 		assert.NoError(t, <-ended)
+		assert.Empty(t, backends.connected(), "the server's Destroy lets go of everything")
 		assert.NoError(t, backends.Close())
 	}
 	t.Cleanup(s.stop)
