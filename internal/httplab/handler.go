@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/apis/example/install"
@@ -85,6 +87,9 @@ func NewHandler(store storage.Interface, cfg Config) http.Handler {
 }
 
 func endpoints(pods *registry.Store) http.Handler {
+	fieldManager, err := managedfields.NewDefaultFieldManager(managedfields.NewDeducedTypeConverter(), scheme, scheme, scheme,
+		examplev1.SchemeGroupVersion.WithKind("Pod"), example.SchemeGroupVersion, "", nil)
+	utilruntime.Must(err)
 	scope := &handlers.RequestScope{
 		Namer:            handlers.ContextBasedNaming{Namer: meta.NewAccessor()},
 		Serializer:       codecs,
@@ -98,6 +103,7 @@ func endpoints(pods *registry.Store) http.Handler {
 		Resource:         examplev1.SchemeGroupVersion.WithResource("pods"),
 		Kind:             examplev1.SchemeGroupVersion.WithKind("Pod"),
 		HubGroupVersion:  example.SchemeGroupVersion,
+		FieldManager:     fieldManager,
 		MetaGroupVersion: metav1.SchemeGroupVersion,
 
 		EquivalentResourceMapper: runtime.NewEquivalentResourceRegistry(),
