@@ -69,6 +69,10 @@ func (s *Store) Close() {
 	}
 }
 
+// AheadPaid is how many progress requests went out beside a floor read that needed
+// one, and how many of these brought the cache to the floor without another.
+func (s *Store) AheadPaid() (paid, sent uint64) { return s.stream.AheadPaid() }
+
 // Unwrap is the inner storage.
 func (s *Store) Unwrap() storage.Interface { return s.inner }
 

@@ -16,18 +16,19 @@ import (
 
 // etcdGet is the least that a linearizable answer can cost: it reads the object
 // that is written elsewhere.
-func etcdGet(ctx context.Context, port *sides.Port) (sides.Call, func() error, error) {
+func etcdGet(ctx context.Context, port *sides.Port) (source, error) {
 	client, err := clientv3.New(clientv3.Config{Context: ctx, Endpoints: []string{port.Endpoint}, Logger: zap.NewNop()})
 	if err != nil {
-		return nil, nil, err
+		return source{}, err
 	}
-	return func(ctx context.Context) (sides.Answer, error) {
+	ask := func(ctx context.Context) (sides.Answer, error) {
 		resp, err := client.Get(ctx, sides.ElsewhereKey)
 		if err != nil {
 			return sides.Answer{}, err
 		}
 		return sides.Answer{Items: len(resp.Kvs), Revision: uint64(resp.Header.Revision)}, nil
-	}, client.Close, nil
+	}
+	return source{call: ask, end: client.Close}, nil
 }
 
 // listPods lists all pods at a resourceVersion: "" asks for the newest, "0" for

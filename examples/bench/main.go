@@ -47,8 +47,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	result, err := measure(ctx, o.scenario, o.n, o.runs, stderr)
+	stop, err := profile(o.profile)
 	if err != nil {
+		return err
+	}
+	result, err := measure(ctx, o.scenario, o.n, o.runs, stderr)
+	if err = errors.Join(err, stop()); err != nil {
 		return err
 	}
 	if !o.json {
@@ -64,6 +68,7 @@ type options struct {
 	scenario *scenario
 	n, runs  int
 	json     bool
+	profile  string
 }
 
 const defaultRuns = 5
@@ -79,6 +84,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.n, "n", 0, "calls of each side in a run; 0: 400 in elsewhere, else 5000")
 	flags.IntVar(&o.runs, "runs", defaultRuns, "runs, of which the report gives the medians")
 	flags.BoolVar(&o.json, "json", false, "print one JSON object instead of a table")
+	flags.StringVar(&o.profile, "profile", "", "a `directory` for profiles of the whole process: cpu, allocs, mutex, block")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return o, err

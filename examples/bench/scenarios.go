@@ -155,6 +155,7 @@ func measure(ctx context.Context, s *scenario, n, runs int, log io.Writer) (resu
 		b.turn++
 		b.tell(fmt.Sprintf("run %d of %d", i+1, runs), outcomes[i])
 	}
+	b.tellAhead()
 	return newReport(s, n, outcomes), nil
 }
 

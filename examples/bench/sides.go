@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
@@ -20,15 +21,20 @@ type sideSpec struct {
 	open  opener
 }
 
-// opener connects a side to its port, and answers what it is asked by and what
-// ends it, once each has all that it needs to answer.
-type opener func(context.Context, *sides.Port) (sides.Call, func() error, error)
+// opener connects a side to its port, once each has all that it needs to answer.
+type opener func(context.Context, *sides.Port) (source, error)
+
+// source is what a side is asked by, what ends it, and its storage; etcd-get has none.
+type source struct {
+	call  sides.Call
+	end   func() error
+	store storage.Interface
+}
 
 // side is an open side.
 type side struct {
 	sideSpec
-	call sides.Call
-	end  func() error
+	source
 	port *sides.Port
 }
 
@@ -36,11 +42,11 @@ type side struct {
 func openSides(ctx context.Context, l *sides.Lab, specs []sideSpec) ([]*side, error) {
 	var opened []*side
 	for i, spec := range specs {
-		ask, end, err := spec.open(ctx, l.Ports[i])
+		src, err := spec.open(ctx, l.Ports[i])
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("bench: open %s: %w", spec.name, err), closeSides(opened))
 		}
-		opened = append(opened, &side{sideSpec: spec, call: ask, end: end, port: l.Ports[i]})
+		opened = append(opened, &side{sideSpec: spec, source: src, port: l.Ports[i]})
 	}
 	return opened, nil
 }
@@ -55,11 +61,22 @@ func closeSides(opened []*side) error {
 
 // cached opens a storage with a watch cache and asks it.
 func cached(kind sides.Kind, ask func(storage.Interface) sides.Call) opener {
-	return func(ctx context.Context, port *sides.Port) (sides.Call, func() error, error) {
+	return func(ctx context.Context, port *sides.Port) (source, error) {
 		store, end, err := sides.Open(ctx, kind, port)
 		if err != nil {
-			return nil, nil, err
+			return source{}, err
 		}
-		return ask(store), end, nil
+		return source{call: ask(store), end: end, store: store}, nil
+	}
+}
+
+// tellAhead tells how often a progress request that was sent beside the floor read
+// brought the cache to the floor, in all runs and the warm-up.
+func (b *bench) tellAhead() {
+	for _, s := range b.sides {
+		if store, ok := s.store.(*decorator.Store); ok {
+			paid, sent := store.AheadPaid()
+			fmt.Fprintf(b.log, "%s: %d progress requests beside a floor read, %d of them sufficed\n", s.name, sent, paid)
+		}
 	}
 }
