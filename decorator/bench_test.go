@@ -41,7 +41,7 @@ func (instantStorage) RequestWatchProgress(context.Context) error { return nil }
 
 // benchStore is a Store over instantStorage whose cache has applied all that the source
 // will answer.
-func benchStore(b *testing.B) *Store {
+func benchStore(b testing.TB) *Store {
 	backend, err := NewBackend(Config{Source: instant{}})
 	if err != nil {
 		b.Fatal(err)
@@ -110,5 +110,35 @@ func BenchmarkFreshList(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestAllocations: what a Store adds to the inner call, tracing off.
+func TestAllocations(t *testing.T) {
+	if raced {
+		t.Skip("not under the race detector; .ci/run has a step without it")
+	}
+	store := benchStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	list := &example.PodList{}
+	opts := storage.ListOptions{Predicate: storage.Everything, Recursive: true}
+	for name, bar := range map[string]struct {
+		call func() error
+		most float64
+	}{
+		"pass-through": {func() error { return store.RequestWatchProgress(ctx) }, 0},
+		"a fresh LIST": {func() error { return store.GetList(ctx, "/pods/", opts, list) }, 12},
+		"a known N":    {func() error { o := opts; o.ResourceVersion = "900"; return store.GetList(ctx, "/pods/", o, list) }, 1},
+	} {
+		got := testing.AllocsPerRun(1000, func() {
+			list.ResourceVersion = "1000"
+			if err := bar.call(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got > bar.most {
+			t.Errorf("%s: %v allocations, at most %v", name, got, bar.most)
+		}
 	}
 }

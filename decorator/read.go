@@ -32,9 +32,10 @@ type read struct {
 	verb    verb
 	route   route
 	arrived time.Time
-	span    trace.Span // nil: none is recorded
-	target  uint64     // what the answer must not be below; 0: not known yet
-	shadow  bool       // it changes no answer
+	span    trace.Span     // nil: none is recorded
+	target  uint64         // what the answer must not be below; 0: not known yet
+	shadow  bool           // it changes no answer
+	ahead   progress.Ahead // set by gate, and by Send
 }
 
 func (s *Store) begin(ctx context.Context, v verb, r route) *read {
@@ -75,13 +76,8 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(r.ctx, s.backend.cfg.MaxWait, errMaxWait)
 	defer cancel()
-	ahead := s.stream.Begin()
-	f, err := r.floor(ctx, func() {
-		// A pilot that finds nobody waiting would go back to sleep.
-		if s.pilot == nil {
-			ahead = s.stream.Ahead()
-		}
-	})
+	r.ahead = s.stream.Begin()
+	f, err := r.floor(ctx)
 	if err != nil {
 		return 0, floorFailure(r.ctx, err, r.verb == verbWatch)
 	}
@@ -99,7 +95,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	s.observe.behind(f.Revision, s.stream.Revision())
 	if ready || !toStorage {
 		s.observe.waiting(1)
-		err = ahead.Wait(ctx, target)
+		err = r.ahead.Wait(ctx, target)
 		s.observe.waiting(-1)
 		s.observe.behind(f.Revision, s.stream.Revision())
 		if err != nil {
@@ -110,12 +106,20 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	return target, nil
 }
 
-func (r *read) floor(ctx context.Context, beside func()) (freshness.Floor, error) {
+// Send is freshness.Companion: it asks for progress beside the floor read.
+func (r *read) Send() {
+	// A pilot that finds nobody waiting would go back to sleep.
+	if r.store.pilot == nil {
+		r.ahead = r.store.stream.Ahead()
+	}
+}
+
+func (r *read) floor(ctx context.Context) (freshness.Floor, error) {
 	b := r.store.backend
 	if r.route.kind == routeBounded {
 		return b.floors.Within(ctx, b.cfg.MaxStaleness)
 	}
-	return b.floors.NextBeside(ctx, beside)
+	return b.floors.NextBeside(ctx, r)
 }
 
 // wait blocks until the cache has all of a revision of which it was seen to have a

@@ -54,11 +54,14 @@ func NewFloors(src Source, cfg Config) (*Floors, error) {
 // error, ErrZeroRevision or ErrTimeout.
 func (f *Floors) Next(ctx context.Context) (Floor, error) { return f.NextBeside(ctx, nil) }
 
-// NextBeside is Next for a caller that has something to send along with the read.
-// beside, where it is not nil, is called once for each read, that of the first caller
-// who has one, at the moment when the read is sent: on any goroutine, and also when
-// NextBeside has returned with the error of ctx. It must not block.
-func (f *Floors) NextBeside(ctx context.Context, beside func()) (Floor, error) {
+// Companion is what a caller has to send along with a read of the floor. Send is
+// called once for each read, that of the first caller who has one, at the moment when
+// the read is sent: on any goroutine, and also when that caller's NextBeside has
+// returned with the error of its context. It must not block.
+type Companion = joinnext.Companion
+
+// NextBeside is Next for a caller with a Companion, which may be nil.
+func (f *Floors) NextBeside(ctx context.Context, beside Companion) (Floor, error) {
 	if rewound := f.rewound.Load(); rewound != nil {
 		return Floor{}, rewound
 	}

@@ -19,7 +19,7 @@ type batch[T any] struct {
 	callers  int // who wait for it
 	firsts   int // of these, those that have not seen a call fail yet
 	finished bool
-	beside   func()                  // goes along with the call; may be nil
+	beside   Companion               // may be nil
 	ctx      context.Context         // of the call; nil until it is sent
 	cancel   context.CancelCauseFunc // ends it
 	sent     Call                    // which it is
@@ -111,7 +111,7 @@ func (g *Group[T]) call(ctx context.Context, b *batch[T]) {
 		g.finish(b, result, err)
 	}()
 	if b.beside != nil {
-		b.beside()
+		b.beside.Send()
 	}
 	result.Value, err = g.run(ctx, b.sent)
 	if err != nil && ctx.Err() != nil {

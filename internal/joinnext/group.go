@@ -24,6 +24,14 @@ type Call struct {
 	Callers int
 }
 
+// Companion is what goes along with a call.
+type Companion interface {
+	// Send is called once for each call, at the moment when the call is sent: that of
+	// the first caller who has one, on any goroutine, and also when that caller's Do
+	// has returned with the error of its context. It must not block.
+	Send()
+}
+
 // Result is what a caller gets: the value of the call that it waited for, and
 // which call that was.
 type Result[T any] struct {
@@ -90,10 +98,7 @@ func New[T any](run func(context.Context, Call) (T, error), timeout time.Duratio
 
 // Do waits for a call that is sent after Do was called, and returns its result.
 //
-// beside, where it is not nil, is for what may go along with the call: it is called
-// once for each call that is sent, that of the first caller who has one, at the
-// moment when the call is sent and on any goroutine, also after Do has returned with
-// the error of ctx. It must not block.
+// beside, where it is not nil, goes along with the call.
 //
 // The end of ctx frees this caller at once and nobody else; Do then returns
 // the error of ctx, joined with its cause. When the call fails, the callers
@@ -101,7 +106,7 @@ func New[T any](run func(context.Context, Call) (T, error), timeout time.Duratio
 // a failure may have been the bad luck of one call, and two are the backend's.
 // Then they get the error of run as it is, a *PanicError, or one that wraps
 // ErrTimeout. After Close it is ErrClosed.
-func (g *Group[T]) Do(ctx context.Context, beside func()) (Result[T], error) {
+func (g *Group[T]) Do(ctx context.Context, beside Companion) (Result[T], error) {
 	if ctx.Err() != nil {
 		return Result[T]{}, contextError(ctx)
 	}
@@ -160,7 +165,7 @@ func (g *Group[T]) Close() {
 // join adds a caller to the batch that waits. alone tells that nobody sends, and
 // that this caller is to see to it: with sendAlone of what join took off for it, or
 // with send.
-func (g *Group[T]) join(ctx context.Context, beside func()) (b *batch[T], alone bool, err error) {
+func (g *Group[T]) join(ctx context.Context, beside Companion) (b *batch[T], alone bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {

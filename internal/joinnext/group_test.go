@@ -128,9 +128,9 @@ func TestBeside(t *testing.T) {
 			var callers sync.WaitGroup
 			for i := range int64(10) {
 				callers.Go(func() {
-					var mine func()
+					var mine Companion
 					if i != 1 {
-						mine = func() { beside = append(beside, [2]int64{i, b.calls.Load()}) }
+						mine = companion(func() { beside = append(beside, [2]int64{i, b.calls.Load()}) })
 					}
 					if _, err := g.Do(t.Context(), mine); err != nil {
 						t.Error(err)
@@ -147,6 +147,10 @@ func TestBeside(t *testing.T) {
 		}
 	})
 }
+
+type companion func()
+
+func (c companion) Send() { c() }
 
 // TestInline: who comes alone makes the call, and nobody else does.
 func TestInline(t *testing.T) {

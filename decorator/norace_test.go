@@ -1,0 +1,5 @@
+//go:build !race
+
+package decorator
+
+const raced = false

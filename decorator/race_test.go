@@ -1,0 +1,6 @@
+//go:build race
+
+package decorator
+
+// raced: the race detector allocates, too.
+const raced = true
