@@ -34,7 +34,7 @@ var mayImport = map[string]struct {
 	"internal/httplab":           {kubernetes: true},
 	"internal/operations":        {},
 	"internal/sides":             {own: []string{"decorator/apiserver", "internal/etcdlab", "internal/revision"}, kubernetes: true},
-	"examples/bench":             {own: []string{"internal/sides"}, kubernetes: true},
+	"examples/bench":             {own: []string{"decorator", "internal/sides"}, kubernetes: true},
 	"examples/quickstart":        {own: []string{"decorator", "internal/sides"}, kubernetes: true},
 }
 
