@@ -114,6 +114,20 @@ func (r *read) Send() {
 	}
 }
 
+// Settle is joinnext.Settler: the callers of a crowd are woken when the progress that
+// Send asked for has come, so that they wait once and not twice. Those of another
+// resource wait for it no longer than settleTime.
+func (r *read) Settle(ctx context.Context, floor freshness.Floor) {
+	if r.store.pilot == nil && floor.Revision > 0 {
+		ctx, cancel := context.WithTimeout(ctx, settleTime)
+		defer cancel()
+		_ = r.store.stream.Wait(ctx, floor.Revision) // the callers see for themselves
+	}
+}
+
+// settleTime is some round trips of a progress request that was sent with the read.
+const settleTime = 2 * time.Millisecond
+
 func (r *read) floor(ctx context.Context) (freshness.Floor, error) {
 	b := r.store.backend
 	if r.route.kind == routeBounded {

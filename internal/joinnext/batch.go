@@ -117,6 +117,9 @@ func (g *Group[T]) call(ctx context.Context, b *batch[T]) {
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx) // says more than run can know
 	}
+	if s, ok := b.beside.(Settler[T]); ok && err == nil && b.sent.Callers >= crowd {
+		s.Settle(ctx, result.Value)
+	}
 }
 
 // finish ends the batch. Those whose first call failed are moved to the next

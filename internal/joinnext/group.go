@@ -32,6 +32,18 @@ type Companion interface {
 	Send()
 }
 
+// Settler is a Companion that has something to wait for when the call of a crowd has
+// been answered, before they are told: woken at once they would be in its way. Settle
+// must return soon, as all wait for it, and with the end of ctx at the latest.
+type Settler[T any] interface {
+	Companion
+	Settle(ctx context.Context, value T)
+}
+
+// crowd is how many callers are in the way of what Settle waits for: fewer are served
+// in less time than it takes.
+const crowd = 64
+
 // Result is what a caller gets: the value of the call that it waited for, and
 // which call that was.
 type Result[T any] struct {

@@ -152,6 +152,51 @@ type companion func()
 
 func (c companion) Send() { c() }
 
+// settler takes a second of the bubble's clock to settle a call of a crowd.
+type settler struct{ settled *[]int64 }
+
+func (settler) Send() {}
+func (s settler) Settle(_ context.Context, value int64) {
+	time.Sleep(time.Second)
+	*s.settled = append(*s.settled, value)
+}
+
+// TestSettle: a crowd is told when what went along has settled, and who are few at
+// once.
+func TestSettle(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
+		b := newBackend()
+		g := New(b.call, time.Minute, inline)
+		var settled []int64
+		for _, waiting := range []int{crowd - 1, crowd} {
+			flying := ask(t.Context(), g)
+			var callers sync.WaitGroup
+			start := time.Now()
+			for range waiting {
+				callers.Go(func() {
+					if _, err := g.Do(t.Context(), settler{&settled}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			callers.Wait()
+			last := time.Since(start)
+			want := 2 * time.Second
+			if waiting >= crowd {
+				want += time.Second
+			}
+			if last != want {
+				t.Errorf("%d callers were told after %v, want %v", waiting, last, want)
+			}
+			<-flying
+			synctest.Wait()
+		}
+		if !slices.Equal(settled, []int64{4}) {
+			t.Errorf("settled the values of %v, want that of the fourth call", settled)
+		}
+	})
+}
+
 // TestInline: who comes alone makes the call, and nobody else does.
 func TestInline(t *testing.T) {
 	bubble(t, func(t *testing.T, inline bool) {
