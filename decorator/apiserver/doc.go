@@ -9,7 +9,7 @@
 //
 // A server with flags has Options among its own, and after the etcd options
 //
-//	backends, err := verified.ApplyTo(config, etcd)
+//	backends, err := options.ApplyTo(config, etcdOptions)
 //
 // which adds the readiness check "rvfloor" and the page DebugPath, where a running server is switched off and on.
 //

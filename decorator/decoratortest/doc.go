@@ -2,15 +2,20 @@
 // wires a decorator.Store over a cache and a backend of their own runs them over
 // the result:
 //
-//	func TestFreshness(t *testing.T) {
-//		decoratortest.Run(t, func(t *testing.T) decoratortest.Harness {
-//			watched := decoratortest.NewHoldableWatch(raw)
-//			res.Feed, _ = backend.Feed(watched, res)
-//			cache, _ := cacher.NewCacherFromConfig(cacher.Config{Storage: res.Feed, ...})
-//			store, _ := backend.Wrap(cacher.NewCacheDelegator(cache, raw), res)
-//			return &harness{HoldableWatch: watched, store: store, writer: raw}
-//		})
-//	}
+//	raw := newRawStorage(t) // yours
+//	h := &exampleHarness{HoldableWatch: decoratortest.NewHoldableWatch(raw), raw: raw}
+//	...
+//	res.Feed, err = backend.Feed(h.HoldableWatch, res)
+//	cache, err := cacher.NewCacherFromConfig(cacher.Config{
+//		Storage: res.Feed, ...
+//	})
+//	...
+//	h.store, err = backend.Wrap(delegator, res)
+//	return h
+//
+// A test calls Run with the function that does so:
+//
+//	decoratortest.Run(t, newExampleHarness)
 //
 // The example is all of it. Run needs the methods of Harness alone. Those of
 // Transactor, ReadHolder, ListReplayer and OtherWriter let it see more: a test that

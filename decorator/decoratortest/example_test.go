@@ -44,7 +44,8 @@ func newExampleHarness(t *testing.T) decoratortest.Harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.Feed, err = backend.Feed(h.HoldableWatch, res); err != nil {
+	res.Feed, err = backend.Feed(h.HoldableWatch, res)
+	if err != nil {
 		t.Fatal(err)
 	}
 	cache, err := cacher.NewCacherFromConfig(cacher.Config{
@@ -63,7 +64,8 @@ func newExampleHarness(t *testing.T) decoratortest.Harness {
 		delegator.Stop()
 		cache.Stop()
 	})
-	if h.store, err = backend.Wrap(delegator, res); err != nil {
+	h.store, err = backend.Wrap(delegator, res)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return h
