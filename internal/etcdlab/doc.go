@@ -1,7 +1,8 @@
 // Package etcdlab runs etcd inside the process for tests, benches and examples,
 // and lets them see and disturb the traffic: [Start] gives one or three members,
-// [Counters] counts a client's RPCs, [Proxy] cuts, holds or slows its links, and
-// [Cluster.CutPeer] partitions a member from the others.
+// [Counters] counts a client's RPCs, [Proxy] cuts, holds or slows its links,
+// [WatchDelay] makes its watches late and nothing else, and [Cluster.CutPeer]
+// partitions a member from the others.
 //
 // It does not import testing, so programs may use it; tests start it with [Run]
 // and [Connect], which take the little of *testing.T that they need.
