@@ -28,11 +28,13 @@ type Backends struct {
 	life        context.Context   // ends with Close; its cause says so
 	shut        func() error      // once
 	notWired    bool              // by Options: no resource will come
+	modeFile    *modeFile         // by Options; nil: none
 
 	mu         sync.Mutex
 	closed     bool
 	mode       decorator.Mode // of the transports that are still to come, too
 	opening    sync.WaitGroup // resources on the way; not added to once closed
+	following  sync.WaitGroup // the mode file; likewise
 	transports map[transportID]*transport
 	resources  map[*resource]struct{}
 	closeErrs  []error
@@ -74,6 +76,7 @@ func (b *Backends) closeAll() error {
 	b.closed = true
 	b.mu.Unlock()
 	b.opening.Wait() // not for long: what they wait for has ended with life
+	b.following.Wait()
 
 	b.mu.Lock()
 	left := slices.Collect(maps.Keys(b.resources))

@@ -21,6 +21,7 @@ type debugStatus struct {
 	Mode decorator.Mode `json:"mode"`
 	// Note says why there is nothing to see.
 	Note            string          `json:"note,omitempty"`
+	ModeFile        *modeFileStatus `json:"modeFile,omitempty"`
 	Resources       []string        `json:"resources,omitempty"`       // that are verified; none: all but the next
 	ExceptResources []string        `json:"exceptResources,omitempty"` // that are not
 	Backends        []backendStatus `json:"backends"`                  // sorted by name
@@ -108,7 +109,7 @@ func writeJSON(w http.ResponseWriter, s debugStatus) {
 }
 
 func (b *Backends) status() debugStatus {
-	s := debugStatus{Mode: b.Mode(), Backends: []backendStatus{}}
+	s := debugStatus{Mode: b.Mode(), ModeFile: b.modeFile.status(), Backends: []backendStatus{}}
 	for _, r := range b.cfg.Resources {
 		s.Resources = append(s.Resources, r.String())
 	}

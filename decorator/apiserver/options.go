@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -18,8 +19,12 @@ import (
 type Options struct {
 	// Enabled is --verified-reads. false leaves the API server as it would be without rvfloor.
 	Enabled bool
-	// Config takes the other flags, except Resources and ExceptResources. What has no flag may be set too.
+	// Config takes the other flags, except those below. What has no flag may be set too.
 	Config Config
+	// ModeFile is a file that names the mode: one word, "verify", "shadow" or "off". It is read at the start, and then
+	// whenever it changes. Against DebugPath the last change wins; a restart begins with the file. While the file is missing,
+	// or says something else, the mode stays. Empty means no file.
+	ModeFile string
 	// Resources and ExceptResources name the resources that are verified, and those that are not: "resource.group",
 	// "group/resource", or "resource" for the core group.
 	Resources, ExceptResources []string
@@ -42,10 +47,20 @@ func NewOptions() *Options {
 
 // AddFlags adds the flags to fs.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.SortFlags = false
+	o.addFlags(own)
+	own.VisitAll(func(f *pflag.Flag) {
+		hint(f)
+		fs.AddFlag(f)
+	})
+}
+
+func (o *Options) addFlags(fs *pflag.FlagSet) {
 	c := &o.Config
 	fs.BoolVar(&o.Enabled, flagEnabled, o.Enabled, ""+
 		"Verify reads from the watch cache, so that they reflect every write acknowledged before they began. "+
-		"If false, the server is as it would be without verified reads. A running server is switched by POST to "+DebugPath+".")
+		"If false, the server is as it would be without verified reads. A running server is switched by POST to "+DebugPath+", or by --"+flagModeFile+".")
 	fs.StringVar((*string)(&c.ZeroVersion), flagZeroVersion, string(c.ZeroVersion), ""+
 		"What a read at resourceVersion 0 gets. Verified: the newest data, as with resourceVersion unset. "+
 		"Bounded: data at most --"+flagMaxStaleness+" old. AsIs: whatever the watch cache has, however old.")
@@ -65,7 +80,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.CachedGets, flagCachedGets, c.CachedGets,
 		"Answer a get with resourceVersion unset from the verified watch cache instead of etcd.")
 	fs.BoolVar(&c.Shadow, flagShadow, c.Shadow, ""+
-		"Verify and count every read, and change no answer. A running server is switched by POST to "+DebugPath+".")
+		"Verify and count every read, and change no answer. A running server is switched by POST to "+DebugPath+", or by --"+flagModeFile+".")
+	fs.StringVar(&o.ModeFile, flagModeFile, o.ModeFile, ""+
+		"A file with one word, verify, shadow or off, which is read at the start and whenever it changes: a switch that needs no restart. "+
+		"A POST to "+DebugPath+" holds until the word changes.")
 	fs.IntVar(&c.EtcdClients, flagEtcdClients, c.EtcdClients, ""+
 		"How many etcd clients all resources share, beside one for verification and the watches of watch caches. "+
 		"Each has a connection to each etcd server.")
@@ -104,6 +122,11 @@ func (o *Options) ApplyTo(c *genericserver.Config, etcd *options.EtcdOptions) (*
 	if err != nil {
 		return nil, err
 	}
+	if o.ModeFile != "" {
+		if err := o.applyModeFile(c, backends); err != nil {
+			return nil, errors.Join(err, backends.Close())
+		}
+	}
 	if o.Enabled {
 		c.RESTOptionsGetter = backends.RESTOptionsGetter(c.RESTOptionsGetter)
 		c.AddReadyzChecks(backends.HealthCheck())
@@ -123,4 +146,17 @@ func (o *Options) ApplyTo(c *genericserver.Config, etcd *options.EtcdOptions) (*
 		}), c)
 	}
 	return backends, nil
+}
+
+// applyModeFile refuses a file that names no mode. The file is followed while the server runs, which knows no other end of
+// what was started for it.
+func (o *Options) applyModeFile(c *genericserver.Config, b *Backends) error {
+	b.modeFile = &modeFile{path: o.ModeFile, set: b.SetMode}
+	if err := b.modeFile.read(context.Background()); err != nil {
+		return err
+	}
+	return c.AddPostStartHook(flagModeFile, func(ctx genericserver.PostStartHookContext) error {
+		b.followModeFile(ctx)
+		return nil
+	})
 }

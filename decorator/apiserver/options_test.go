@@ -2,7 +2,11 @@ package apiserver
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,7 +36,9 @@ func TestFlags(t *testing.T) {
 		change(&p)
 		return p
 	}
-	for args, check := range map[string]func(*testing.T, debugStatus){
+	modeFile := filepath.Join(t.TempDir(), "mode")
+	require.NoError(t, os.WriteFile(modeFile, []byte("shadow\n"), 0o600))
+	effects := map[string]func(*testing.T, debugStatus){
 		"": func(t *testing.T, s debugStatus) {
 			assert.Equal(t, defaults, policy(s))
 			assert.Equal(t, decorator.ModeVerify, s.Mode)
@@ -65,6 +71,11 @@ func TestFlags(t *testing.T) {
 			assert.Equal(t, decorator.ModeShadow, s.Mode)
 			assert.Equal(t, decorator.ModeShadow, s.Backends[0].Mode)
 		},
+		"--verified-reads-mode-file=" + modeFile: func(t *testing.T, s debugStatus) {
+			assert.Equal(t, &modeFileStatus{Path: modeFile, Mode: decorator.ModeShadow}, s.ModeFile)
+			assert.Equal(t, decorator.ModeShadow, s.Mode)
+			assert.Equal(t, decorator.ModeShadow, s.Backends[0].Mode)
+		},
 		"--verified-reads-etcd-clients=3": func(t *testing.T, s debugStatus) { assert.Equal(t, 3, s.Backends[0].EtcdClients) },
 		"--verified-reads-sentinel-key=/elsewhere/sentinel": func(t *testing.T, s debugStatus) {
 			assert.Equal(t, "/elsewhere/sentinel", s.Backends[0].SentinelKey)
@@ -94,7 +105,9 @@ func TestFlags(t *testing.T) {
 		},
 		"--watch-cache=false": func(t *testing.T, s debugStatus) { assert.Empty(t, s.Backends) },
 		"--watch-cache-sizes=services.example.apiserver.k8s.io#0": func(t *testing.T, s debugStatus) { assert.Equal(t, []string{"pods"}, resources(s)) },
-	} {
+	}
+	everyFlag(t, maps.Keys(effects))
+	for args, check := range effects {
 		t.Run(args, func(t *testing.T) {
 			s := serve(t, append(strings.Fields(args), "--etcd-servers="+etcd.Endpoints()[0])...).ready(t)
 			check(t, s.debug(t))
@@ -153,7 +166,8 @@ func TestPoliciesOverHTTP(t *testing.T) {
 
 // Bad values and contradictions are refused before anything is connected, with what to write instead.
 func TestFlagsRefuse(t *testing.T) {
-	for args, want := range map[string]string{
+	dir := t.TempDir()
+	refused := map[string]string{
 		"--verified-reads-zero-version=verified":                                   "--verified-reads-zero-version=verified: use one of Verified, Bounded, AsIs",
 		"--verified-reads-on-unverified=":                                          "--verified-reads-on-unverified=: use one of Fail, Direct, Stale",
 		"--verified-reads-strategy=luck":                                           "--verified-reads-strategy=luck: use one of auto, request",
@@ -176,7 +190,20 @@ func TestFlagsRefuse(t *testing.T) {
 		"--verified-reads-resources=pods --watch-cache=false":                      "--verified-reads-resources has no effect with --watch-cache=false",
 		"--verified-reads-resources=pods --watch-cache-sizes=pods#0":               "--verified-reads-resources=pods has no effect with --watch-cache-sizes=pods#0",
 		"--verified-reads-resources=pods --watch-cache-sizes=pods":                 "--watch-cache-sizes: use resource[.group]#size",
-	} {
+		"--verified-reads=yes":                                                     `"yes": invalid syntax: use true or false`,
+		"--verified-reads-max-wait=3":                                              `"3": use a duration, such as 3s`,
+		"--verified-reads-max-staleness=soon":                                      `invalid argument "soon" for "--verified-reads-max-staleness" flag: time: invalid duration "soon": use a duration`,
+		"--verified-reads-etcd-clients=two":                                        "use a whole number",
+		"--verified-reads-cached-gets=2":                                           "use true or false",
+		"--verified-reads-shadow=maybe":                                            "use true or false",
+		`--verified-reads-resources=pods"`:                                         "use names with commas between them",
+		"--verified-reads=false --verified-reads-mode-file=/x":                     "--verified-reads-mode-file has no effect with --verified-reads=false: leave out one",
+		"--verified-reads-shadow --verified-reads-mode-file=/x":                    "--verified-reads-mode-file and --verified-reads-shadow contradict each other",
+		"--verified-reads-mode-file=" + dir + "/none":                              "/none: no such file or directory: write one of the words verify, shadow, off into it",
+		"--verified-reads-mode-file=" + dir:                                        "is a directory: write one of the words",
+	}
+	everyFlag(t, maps.Keys(refused))
+	for args, want := range refused {
 		_, _, err := applied(append(strings.Fields(args), "--etcd-servers=http://etcd.invalid:2379")...)
 		assert.ErrorContains(t, err, want, args)
 	}
@@ -191,6 +218,24 @@ func TestFlagsRefuse(t *testing.T) {
 	assert.ErrorContains(t, err, "apply the etcd options")
 }
 
+// everyFlag fails the test for a flag that none of the command lines has: whoever adds one shows what it does, and what
+// becomes of a bad value.
+func everyFlag(t *testing.T, lines iter.Seq[string]) {
+	t.Helper()
+	tested := map[string]bool{}
+	for line := range lines {
+		for arg := range strings.FieldsSeq(line) {
+			name, _, _ := strings.Cut(arg, "=")
+			tested[name] = true
+		}
+	}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	NewOptions().AddFlags(flags)
+	flags.VisitAll(func(f *pflag.Flag) {
+		assert.True(t, tested["--"+f.Name], "no case has --%s", f.Name)
+	})
+}
+
 // The defaults that --help shows are those that a zero Config stands for.
 func TestFlagDefaults(t *testing.T) {
 	o := NewOptions()
@@ -200,6 +245,10 @@ func TestFlagDefaults(t *testing.T) {
 		assert.True(t, f.Name == flagEnabled || strings.HasPrefix(f.Name, flagEnabled+"-"), f.Name)
 		assert.NotEmpty(t, f.Usage)
 	})
+	usage := flags.FlagUsages()
+	assert.NotContains(t, usage, "(default 0s)")
+	assert.NotContains(t, usage, "(default [])")
+	assert.Contains(t, usage, "(default 200ms)")
 	assert.Empty(t, o.Validate())
 
 	etcd := startEtcd(t)

@@ -25,6 +25,7 @@ const (
 	flagStrategy        = flagEnabled + "-strategy"
 	flagCachedGets      = flagEnabled + "-cached-gets"
 	flagShadow          = flagEnabled + "-shadow"
+	flagModeFile        = flagEnabled + "-mode-file"
 	flagEtcdClients     = flagEnabled + "-etcd-clients"
 	flagSentinelKey     = flagEnabled + "-sentinel-key"
 	flagResources       = flagEnabled + "-resources"
@@ -67,6 +68,12 @@ func (o *Options) Validate() []error {
 	}
 	if c.Shadow && !o.Enabled {
 		refuse("--%s has no effect with --%s=false: leave out one of the two", flagShadow, flagEnabled)
+	}
+	if o.ModeFile != "" && !o.Enabled {
+		refuse("--%s has no effect with --%s=false: leave out one of the two", flagModeFile, flagEnabled)
+	}
+	if o.ModeFile != "" && c.Shadow {
+		refuse("--%s and --%s contradict each other, the file names the mode: leave out --%s, and write %s into the file", flagModeFile, flagShadow, flagShadow, decorator.ModeShadow)
 	}
 	if len(o.Resources) > 0 && len(o.ExceptResources) > 0 {
 		refuse("--%s and --%s contradict each other: use one of the two", flagResources, flagExceptResources)
