@@ -211,7 +211,7 @@ func (o *observer) overtaken(revision, whole uint64) {
 // floorHooks tell metrics and the log about the revision reads of a backend.
 func (b *Backend) floorHooks() freshness.Hooks {
 	name := b.cfg.Name
-	b.metrics.ZeroBackend(name)
+	b.metrics.ZeroBackend(name, freshness.Evidences()...)
 	duration, callers := b.metrics.FloorReadDuration.WithLabelValues(name), b.metrics.FloorReadCallers.WithLabelValues(name)
 	return freshness.Hooks{
 		Read: func(info freshness.ReadInfo) {

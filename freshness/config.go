@@ -44,8 +44,8 @@ type Hooks struct {
 	// Read is called after each read of the source, by one goroutine at a time,
 	// before the callers get its answer.
 	Read func(ReadInfo)
-	// Rewound is called once, when the backend is first seen to have gone back,
-	// before the Read of the same reading.
+	// Rewound is called when the backend is seen to have gone back, once for each
+	// Epoch, before the Read of the same reading.
 	Rewound func(*RewoundError)
 }
 

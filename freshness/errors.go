@@ -21,10 +21,6 @@ var (
 	ErrTimeout = joinnext.ErrTimeout
 )
 
-// EvidenceRevision says that a read answered a revision below one that had been
-// seen before the read was sent.
-const EvidenceRevision = "revision"
-
 // RewoundError says that the history of the backend went back: it was restored
 // from a snapshot, or it is another backend than before, or its source is not
 // linearizable. What was cached may never have existed in the new history.
@@ -35,11 +31,11 @@ type RewoundError struct {
 	Seen uint64
 	// Read is the revision that was read.
 	Read uint64
-	// Evidence says what showed it, in the word of a metric's label.
+	// Evidence says what showed it: see EvidenceRevision and the others.
 	Evidence string
 }
 
 // Error tells what was seen and read.
 func (e *RewoundError) Error() string {
-	return fmt.Sprintf("freshness: the backend's history went back (evidence: %s): read revision %d after %d had been seen; it was restored, or its reads are not linearizable", e.Evidence, e.Read, e.Seen)
+	return fmt.Sprintf("freshness: the backend's history went back (evidence: %s): read revision %d, highest seen before %d; it was restored, or its reads are not linearizable", e.Evidence, e.Read, e.Seen)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rvfloor/rvfloor/internal/joinnext"
-	"github.com/rvfloor/rvfloor/internal/revision"
 )
 
 // Floors reads floors from one backend for any number of callers: at most one
@@ -22,10 +21,10 @@ type Floors struct {
 	wall   func() time.Time // a seam: tests let the wall clock jump
 	reads  *joinnext.Group[Floor]
 
-	seen    revision.Ratchet
-	last    newest
-	rewound atomic.Pointer[RewoundError]
-	closed  atomic.Bool
+	epoch  atomic.Pointer[Epoch]
+	doubts atomic.Uint64 // see Doubt
+	proved atomic.Uint64 // the doubts before the newest floor's read was sent; set by read
+	closed atomic.Bool
 }
 
 // NewFloors returns Floors that read src, until Close. Its error names the
@@ -39,6 +38,7 @@ func NewFloors(src Source, cfg Config) (*Floors, error) {
 		return nil, err
 	}
 	f := &Floors{source: src, hooks: cfg.Hooks, wall: wallClock}
+	f.epoch.Store(newEpoch())
 	_, prompt := src.(PromptSource)
 	f.reads = joinnext.New(f.read, cfg.Timeout, prompt)
 	return f, nil
@@ -51,7 +51,7 @@ func NewFloors(src Source, cfg Config) (*Floors, error) {
 // When a shared read fails its callers join the next one, once, and fail with
 // the error of that. The errors: *RewoundError, from the first time on that the
 // backend's history was seen to go back; ErrClosed; one that wraps the source's
-// error, ErrZeroRevision or ErrTimeout.
+// error, ErrZeroRevision or ErrTimeout. Renew ends the first of them.
 func (f *Floors) Next(ctx context.Context) (Floor, error) { return f.NextBeside(ctx, nil) }
 
 // Companion is what a caller has to send along with a read of the floor. Send is
@@ -62,7 +62,8 @@ type Companion = joinnext.Companion
 
 // NextBeside is Next for a caller with a Companion, which may be nil.
 func (f *Floors) NextBeside(ctx context.Context, beside Companion) (Floor, error) {
-	if rewound := f.rewound.Load(); rewound != nil {
+	epoch := f.Epoch()
+	if rewound := epoch.Rewound(); rewound != nil {
 		return Floor{}, rewound
 	}
 	result, err := f.reads.Do(ctx, beside)
@@ -76,49 +77,46 @@ func (f *Floors) NextBeside(ctx context.Context, beside Companion) (Floor, error
 		return Floor{}, fmt.Errorf("freshness: no floor could be read: %w", err)
 	}
 	// Also where this read was good: what was read before a rewind became known
-	// is no floor of what comes after.
-	if rewound := f.rewound.Load(); rewound != nil {
+	// is no floor of what comes after, nor the reverse.
+	if rewound := epoch.Rewound(); rewound != nil {
 		return Floor{}, rewound
 	}
 	return result.Value, nil
 }
 
 // Within returns the newest floor, if its read was sent at most age ago, by the
-// monotonic and by the wall clock: every write acknowledged longer than age ago
+// monotonic and by the wall clock, and nothing is Doubted: every write acknowledged longer than age ago
 // is at or below it. Else, and where age is zero or less, it does what Next
 // does. Its errors are those of Next.
 func (f *Floors) Within(ctx context.Context, age time.Duration) (Floor, error) {
-	last := f.last.load()
-	if last.Revision == 0 || age <= 0 || last.age(f.wall()) > age {
+	epoch := f.Epoch()
+	last := epoch.last.load()
+	if last.Revision == 0 || age <= 0 || last.age(f.wall()) > age || f.Doubted() {
 		return f.Next(ctx)
 	}
 	switch {
 	case f.closed.Load():
 		return Floor{}, ErrClosed
-	case ctx.Err() != nil || f.rewound.Load() != nil:
+	case ctx.Err() != nil || epoch.Rewound() != nil:
 		return f.Next(ctx) // which fails, and says why
 	}
 	return last.Floor, nil
 }
 
-// Saw tells that the backend was seen at revision: by an acknowledged write of
-// our own, or by what a cache has applied. A read that is sent from now on must
-// not answer below it. A revision that did not come from this backend makes the
-// next read look like a rewind. Zero changes nothing.
-func (f *Floors) Saw(revision uint64) { f.seen.Raise(revision) }
+// Saw is Epoch.Saw of the present one.
+func (f *Floors) Saw(revision uint64) { f.Epoch().Saw(revision) }
 
-// Last returns the newest floor that was read, and false before the first. It
-// is for metrics and debug pages: no answer may be built on it, as it has no
-// age, and is kept after a rewind.
+// Last returns the newest floor that was read in this epoch, and false before the
+// first. It is for metrics and debug pages: no answer may be built on it, as it has no
+// age, and is kept after a rewind until Renew.
 func (f *Floors) Last() (Floor, bool) {
-	last := f.last.load()
+	last := f.Epoch().last.load()
 	return last.Floor, last.Revision != 0
 }
 
 // Rewound returns why no more floors are read, or nil while they are. Once set
-// it stays: what was cached from the old history must go first, and then a new
-// Floors can be made.
-func (f *Floors) Rewound() *RewoundError { return f.rewound.Load() }
+// it stays until Renew: what was cached from the old history must go first.
+func (f *Floors) Rewound() *RewoundError { return f.Epoch().Rewound() }
 
 // Close ends the read in flight, lets every caller return ErrClosed, now and
 // later, and returns when its goroutine has ended. It may be called more than

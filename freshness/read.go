@@ -15,7 +15,8 @@ var errNoAnswer = errors.New("freshness: the source panicked")
 // it returns no error, since that would send its callers to another read: they
 // look for the rewind themselves.
 func (f *Floors) read(ctx context.Context, call joinnext.Call) (Floor, error) {
-	if f.rewound.Load() != nil {
+	epoch := f.Epoch()
+	if epoch.Rewound() != nil {
 		return Floor{}, nil // became known while this batch waited
 	}
 	info := ReadInfo{Outcome: OutcomeError, Callers: call.Callers, Err: errNoAnswer}
@@ -24,25 +25,32 @@ func (f *Floors) read(ctx context.Context, call joinnext.Call) (Floor, error) {
 		f.hooks.Read(info)
 	}()
 
-	// Both before the read is sent: the answer is held to what was known then,
+	// All before the read is sent: the answer is held to what was known then,
 	// and its age is counted from then.
-	seen := f.seen.Load()
+	seen := epoch.seen.Load()
+	doubts := f.doubts.Load()
 	wall := f.wall()
 	reading, err := f.source.Read(ctx)
 	info.Revision = reading.Revision
 
 	info.Outcome, info.Err = judge(ctx, seen, reading, err)
+	if info.Err == nil {
+		info.Outcome, info.Err = epoch.agrees(seen, reading, doubts != f.proved.Load())
+	}
 	if rewound, ok := errors.AsType[*RewoundError](info.Err); ok {
-		f.rewound.Store(rewound) // the first and only: see above
+		epoch.end(rewound) // the first and only: see above
 		f.hooks.Rewound(rewound)
 		return Floor{}, nil
 	}
 	if info.Err != nil {
+		f.Doubt()
 		return Floor{}, info.Err
 	}
 	floor := Floor{Revision: reading.Revision, SentAt: call.SentAt}
-	f.seen.Raise(floor.Revision)
-	f.last.store(stamped{floor, wall})
+	epoch.known.learn(reading)
+	epoch.seen.Raise(floor.Revision)
+	epoch.last.store(stamped{floor, wall})
+	f.proved.Store(doubts)
 	return floor, nil
 }
 
@@ -63,6 +71,18 @@ func judge(ctx context.Context, seen uint64, reading Reading, err error) (Outcom
 		return OutcomeBad, ErrZeroRevision
 	case reading.Revision < seen:
 		return OutcomeRewound, &RewoundError{Seen: seen, Read: reading.Revision, Evidence: EvidenceRevision}
+	}
+	return OutcomeOK, nil
+}
+
+// agrees says whether a floor is of the epoch's history.
+func (e *Epoch) agrees(seen uint64, reading Reading, doubted bool) (Outcome, error) {
+	evidence, err := e.known.contradiction(reading, doubted)
+	if evidence != "" {
+		return OutcomeRewound, &RewoundError{Seen: seen, Read: reading.Revision, Evidence: evidence}
+	}
+	if err != nil {
+		return OutcomeError, err
 	}
 	return OutcomeOK, nil
 }

@@ -68,7 +68,9 @@ func (s *Sentinel) Read(ctx context.Context) (Reading, error) {
 		case err != nil:
 			return Reading{}, err
 		case created != nil:
-			return reading(created, value), nil
+			made := reading(created, value)
+			made.Created = true
+			return made, nil
 		}
 	}
 	return Reading{}, fmt.Errorf("freshness: sentinel %q: somebody keeps deleting it: let it stay, or use another key", s.key)
@@ -86,6 +88,7 @@ func reading(header *etcdserverpb.ResponseHeader, value []byte) Reading {
 		Revision:  uint64(max(0, header.GetRevision())),
 		Witness:   value,
 		ClusterID: header.GetClusterId(),
+		MemberID:  header.GetMemberId(),
 		RaftTerm:  header.GetRaftTerm(),
 	}
 }

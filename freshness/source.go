@@ -10,9 +10,12 @@ type Reading struct {
 	// Witness is the value of the key that proves the backend's history to be
 	// the one known (see Chain); nil when there is none. It must not be changed.
 	Witness []byte
-	// ClusterID and RaftTerm identify the backend and its term as etcd does; 0
-	// where the backend has no such thing.
-	ClusterID, RaftTerm uint64
+	// Created says that the read did not find the witness's key, and made it.
+	Created bool
+	// ClusterID, MemberID and RaftTerm identify the backend, which of its members
+	// answered, and the term of what that has applied, as etcd does; 0 where the
+	// backend has no such thing.
+	ClusterID, MemberID, RaftTerm uint64
 }
 
 // Source reads the revision of a backend.

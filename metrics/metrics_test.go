@@ -165,7 +165,7 @@ func TestRefused(t *testing.T) {
 func TestZero(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := must(t, registry)
-	m.ZeroBackend("b")
+	m.ZeroBackend("b", "revision")
 	m.ZeroResource("g", "r")
 	want := `
 # HELP rvfloor_breaches_total Answers or watches found to break the promise. Alert on any.

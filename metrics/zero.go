@@ -4,15 +4,17 @@ package metrics
 // labels are few and known are there from the start, at 0; those of Reads, with their
 // 150 combinations, are not.
 
-// ZeroBackend makes the counters of a backend.
-func (m *Metrics) ZeroBackend(backend string) {
+// ZeroBackend makes the counters of a backend whose rewinds have these evidences.
+func (m *Metrics) ZeroBackend(backend string, evidences ...string) {
 	for _, outcome := range []string{OK, Canceled, Rewound, Bad, Error} {
 		m.FloorReads.WithLabelValues(backend, outcome)
 	}
 	for _, outcome := range []string{OK, Error} {
 		m.Nudges.WithLabelValues(backend, outcome)
 	}
-	m.Rewinds.WithLabelValues(backend, "revision")
+	for _, evidence := range evidences {
+		m.Rewinds.WithLabelValues(backend, evidence)
+	}
 }
 
 // ZeroResource makes the counters of a resource.

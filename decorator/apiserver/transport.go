@@ -100,5 +100,5 @@ func (h headerSource) Read(ctx context.Context) (freshness.Reading, error) {
 		return freshness.Reading{}, err
 	}
 	header := resp.Header
-	return freshness.Reading{Revision: uint64(max(0, header.Revision)), ClusterID: header.ClusterId, RaftTerm: header.RaftTerm}, nil
+	return freshness.Reading{Revision: uint64(max(0, header.Revision)), ClusterID: header.ClusterId, MemberID: header.MemberId, RaftTerm: header.RaftTerm}, nil
 }

@@ -1,0 +1,62 @@
+package freshness
+
+import (
+	"sync/atomic"
+
+	"github.com/rvfloor/rvfloor/internal/revision"
+)
+
+// Epoch is one history of a backend, as Floors has seen it: from Floors' beginning, or
+// the end of the epoch before, until the history is seen to have gone back. Whoever
+// caches data keeps the Epoch that the data are from: that it has ended is why they
+// must not be read any more, also when a later one has begun.
+type Epoch struct {
+	seen    revision.Ratchet
+	last    newest
+	rewound atomic.Pointer[RewoundError]
+	ended   chan struct{} // closed when rewound is set
+	known   known         // owned by Floors.read
+}
+
+func newEpoch() *Epoch {
+	return &Epoch{ended: make(chan struct{}), known: known{terms: map[uint64]uint64{}}}
+}
+
+// Saw tells that this history was seen at revision: by an acknowledged write of our
+// own, or by what a cache has applied. A read that is sent from now on must not
+// answer below it. A revision that is not of this history makes the next read look
+// like a rewind. Zero changes nothing, and so does all that an ended epoch is told.
+func (e *Epoch) Saw(revision uint64) { e.seen.Raise(revision) }
+
+// Rewound returns why the epoch has ended, or nil while it lasts.
+func (e *Epoch) Rewound() *RewoundError { return e.rewound.Load() }
+
+// Ended is closed when Rewound has something to return.
+func (e *Epoch) Ended() <-chan struct{} { return e.ended }
+
+// end is called once, by Floors.read.
+func (e *Epoch) end(why *RewoundError) {
+	e.rewound.Store(why)
+	close(e.ended)
+}
+
+// Epoch is the present one. It may have ended: see Renew.
+func (f *Floors) Epoch() *Epoch { return f.epoch.Load() }
+
+// Renew begins another epoch if old, which has ended, is the present one: floors are
+// read again, and nothing that was known of the old history holds for the new one. It
+// is for those who have stopped to answer from what is of the old one.
+func (f *Floors) Renew(old *Epoch) {
+	if old.Rewound() != nil {
+		f.epoch.CompareAndSwap(old, newEpoch())
+	}
+}
+
+// Doubt tells that the connection to the backend was lost, or made: what answers now
+// may have another history than what answered before. The next reading is a floor only
+// if it proves the contrary, where there is a witness to prove it.
+func (f *Floors) Doubt() { f.doubts.Add(1) }
+
+// Doubted tells that no floor was read since the last Doubt, or since a read failed:
+// what is cached may be of another history than the backend's.
+func (f *Floors) Doubted() bool { return f.doubts.Load() != f.proved.Load() }
