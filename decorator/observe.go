@@ -26,9 +26,6 @@ const (
 )
 
 func (v verb) String() string { return [...]string{"get", "list", "watch"}[v] }
-func (v verb) spanName() string {
-	return [...]string{"rvfloor get", "rvfloor list", "rvfloor watch"}[v]
-}
 
 type outcome uint8
 
@@ -214,6 +211,7 @@ func (b *Backend) floorHooks() freshness.Hooks {
 	b.metrics.ZeroBackend(name, freshness.Evidences()...)
 	duration, callers := b.metrics.FloorReadDuration.WithLabelValues(name), b.metrics.FloorReadCallers.WithLabelValues(name)
 	return freshness.Hooks{
+		Trace: b.traceFloor,
 		Read: func(info freshness.ReadInfo) {
 			b.metrics.FloorReads.WithLabelValues(name, string(info.Outcome)).Inc()
 			duration.Observe(info.Duration.Seconds())

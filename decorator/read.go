@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -32,7 +29,7 @@ type read struct {
 	verb    verb
 	route   route
 	arrived time.Time
-	span    trace.Span     // nil: none is recorded
+	span    *readSpan      // nil: none is recorded
 	target  uint64         // what the answer must not be below; 0: not known yet
 	shadow  bool           // it changes no answer
 	ahead   progress.Ahead // set by gate, and by Send
@@ -40,11 +37,8 @@ type read struct {
 
 func (s *Store) begin(ctx context.Context, v verb, r route) *read {
 	rd := &read{store: s, ctx: ctx, verb: v, route: r, arrived: time.Now()}
-	if s.backend.tracer == nil {
-		return rd
-	}
-	if ctx, span := s.backend.tracer.Start(ctx, v.spanName()); span.IsRecording() {
-		rd.ctx, rd.span = ctx, span
+	if s.backend.tracer != nil {
+		rd.startSpan()
 	}
 	return rd
 }
@@ -66,9 +60,11 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	}
 	ready := s.inner.ReadinessCheck() == nil
 	if !ready && !toStorage {
+		_, wait := r.part(spanCacheWait)
 		if err := s.waitReady(r.ctx); err != nil {
-			return 0, waitFailure(r.ctx, err, 0, 0, r.verb == verbWatch)
+			return 0, wait.end(waitFailure(r.ctx, err, 0, 0, r.verb == verbWatch))
 		}
+		wait.end(nil)
 	}
 	if r.route.kind == routeLeast && s.stream.Revision() >= r.route.least {
 		r.target = r.route.least
@@ -77,10 +73,12 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	ctx, cancel := context.WithTimeoutCause(r.ctx, s.backend.cfg.MaxWait, errMaxWait)
 	defer cancel()
 	r.ahead = s.stream.Begin()
+	_, wait := r.part(spanFloorWait)
 	f, err := r.floor(ctx)
 	if err != nil {
-		return 0, floorFailure(r.ctx, err, r.verb == verbWatch)
+		return 0, wait.end(floorFailure(r.ctx, err, r.verb == verbWatch))
 	}
+	wait.end(nil)
 	target := f.Revision
 	if r.route.kind == routeLeast {
 		if r.route.least > f.Revision {
@@ -95,12 +93,14 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	s.observe.behind(f.Revision, s.stream.Revision())
 	if ready || !toStorage {
 		s.observe.waiting(1)
+		_, wait := r.part(spanCacheWait)
 		err = r.ahead.Wait(ctx, target)
 		s.observe.waiting(-1)
 		s.observe.behind(f.Revision, s.stream.Revision())
 		if err != nil {
-			return 0, waitFailure(r.ctx, err, target, s.stream.Revision(), r.verb == verbWatch)
+			return 0, wait.end(waitFailure(r.ctx, err, target, s.stream.Revision(), r.verb == verbWatch))
 		}
+		wait.end(nil)
 	}
 	s.observe.fresh(r.verb, time.Since(r.arrived))
 	return target, nil
@@ -131,7 +131,7 @@ const settleTime = 2 * time.Millisecond
 func (r *read) floor(ctx context.Context) (freshness.Floor, error) {
 	b := r.store.backend
 	if r.route.kind == routeBounded {
-		return b.floors.Within(ctx, b.cfg.MaxStaleness)
+		return b.floors.WithinBeside(ctx, b.cfg.MaxStaleness, r)
 	}
 	return b.floors.NextBeside(ctx, r)
 }
@@ -142,10 +142,11 @@ func (r *read) wait(revision uint64) error {
 	s := r.store
 	ctx, cancel := context.WithTimeoutCause(r.ctx, s.backend.cfg.MaxWait, errMaxWait)
 	defer cancel()
+	_, wait := r.part(spanCacheWait)
 	if err := s.stream.Wait(ctx, revision); err != nil {
-		return waitFailure(r.ctx, err, revision, s.stream.Revision(), r.verb == verbWatch)
+		return wait.end(waitFailure(r.ctx, err, revision, s.stream.Revision(), r.verb == verbWatch))
 	}
-	return nil
+	return wait.end(nil)
 }
 
 // breach is an answer below the floor, after the gate: a fault of ours or of the
@@ -176,17 +177,9 @@ func (r *read) end(err error, outcome outcome) error {
 	r.store.observe.read(r.verb, r.route.kind, outcome)
 	r.store.observe.failed(err, outcome)
 	r.annotate(outcome)
-	if r.span == nil {
-		return err
+	if r.span != nil {
+		r.endSpan(err, outcome)
 	}
-	r.span.SetAttributes(
-		attribute.String("rvfloor.route", r.route.kind.String()),
-		attribute.String("rvfloor.outcome", outcome.String()),
-	)
-	if err != nil {
-		r.span.SetStatus(codes.Error, err.Error())
-	}
-	r.span.End()
 	return err
 }
 

@@ -93,18 +93,19 @@ func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 		if r.rewrite {
 			opts.ResourceVersion = formatRevision(floor)
 		}
-		err = s.inner.Get(ctx, key, opts, out)
+		err = read.call(spanInner, func(ctx context.Context) error { return s.inner.Get(ctx, key, opts, out) })
 		return read.end(err, outcomeOfInner(err))
 	case read.falls(UnverifiedDirect, err) && s.resource.Raw != nil:
 		if r.kind != routeLeast {
 			opts.ResourceVersion = ""
 		}
-		err = s.resource.Raw.Get(ctx, key, opts, out)
+		err = read.call(spanDirect, func(ctx context.Context) error { return s.resource.Raw.Get(ctx, key, opts, out) })
 		return read.end(err, outcomeOfInner(err))
 	case read.falls(UnverifiedStale, err) && r.kind != routeLeast:
 		read.warnStale()
 		opts.ResourceVersion = "0"
-		return read.end(s.inner.Get(ctx, key, opts, out), outcomeStale)
+		err = read.call(spanInner, func(ctx context.Context) error { return s.inner.Get(ctx, key, opts, out) })
+		return read.end(err, outcomeStale)
 	}
 	return read.end(err, outcomeOf(err))
 }
@@ -135,11 +136,12 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 		if r.rewrite || opts.ResourceVersion == "0" {
 			opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
 		}
-		err = s.direct.list(ctx, key, opts, list)
+		err = read.call(spanDirect, func(ctx context.Context) error { return s.direct.list(ctx, key, opts, list) })
 	case read.falls(UnverifiedStale, err) && r.kind != routeLeast && opts.Predicate.Continue == "":
 		read.warnStale()
 		opts.ResourceVersion, opts.ResourceVersionMatch = formatRevision(s.stream.Revision()), notOlderThan
-		return read.end(s.inner.GetList(ctx, key, opts, list), outcomeStale)
+		err = read.call(spanInner, func(ctx context.Context) error { return s.inner.GetList(ctx, key, opts, list) })
+		return read.end(err, outcomeStale)
 	}
 	return read.end(err, outcomeOf(err))
 }
@@ -151,7 +153,7 @@ func (r *read) list(key string, opts storage.ListOptions, list runtime.Object, f
 	s := r.store
 	for {
 		whole := s.stream.Revision()
-		if err := s.inner.GetList(r.ctx, key, opts, list); err != nil {
+		if err := r.call(spanInner, func(ctx context.Context) error { return s.inner.GetList(ctx, key, opts, list) }); err != nil {
 			return true, err
 		}
 		accessor, err := meta.ListAccessor(list)
@@ -203,8 +205,9 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 		if r.rewrite {
 			opts.ResourceVersion = formatRevision(s.stream.Revision())
 		}
+		ctx, call := read.part(spanInner)
 		w, err := s.inner.Watch(ctx, key, opts)
-		return w, read.end(err, outcomeStale)
+		return w, read.end(call.end(err), outcomeStale)
 	}
 	read.end(err, outcomeOf(err))
 	return watchFailure(err)
@@ -216,8 +219,9 @@ func (r *read) watch(key string, opts storage.ListOptions) (w watch.Interface, i
 	s := r.store
 	for {
 		whole := s.stream.Revision()
-		w, err := s.inner.Watch(r.ctx, key, opts)
-		if err != nil {
+		ctx, call := r.part(spanInner)
+		w, err := s.inner.Watch(ctx, key, opts)
+		if call.end(err) != nil {
 			return nil, true, err
 		}
 		torn := s.tears.since(whole)

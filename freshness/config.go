@@ -1,6 +1,7 @@
 package freshness
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -32,6 +33,11 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Hooks.Read == nil {
 		c.Hooks.Read = func(ReadInfo) {}
 	}
+	if c.Hooks.Trace == nil {
+		c.Hooks.Trace = func(ctx context.Context, _ []Companion) (context.Context, func(ReadInfo)) {
+			return ctx, func(ReadInfo) {}
+		}
+	}
 	if c.Hooks.Rewound == nil {
 		c.Hooks.Rewound = func(*RewoundError) {}
 	}
@@ -44,6 +50,9 @@ type Hooks struct {
 	// Read is called after each read of the source, by one goroutine at a time,
 	// before the callers get its answer.
 	Read func(ReadInfo)
+	// Trace is called when a read is sent of which callers are traced, with their
+	// Companions. It returns the context of the read, and what is called after Read.
+	Trace func(ctx context.Context, callers []Companion) (context.Context, func(ReadInfo))
 	// Rewound is called when the backend is seen to have gone back, once for each
 	// Epoch, before the Read of the same reading.
 	Rewound func(*RewoundError)

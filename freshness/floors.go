@@ -60,6 +60,9 @@ func (f *Floors) Next(ctx context.Context) (Floor, error) { return f.NextBeside(
 // returned with the error of its context. It must not block.
 type Companion = joinnext.Companion
 
+// Traced is a Companion whose caller may be traced: see Hooks.Trace.
+type Traced = joinnext.Traced
+
 // NextBeside is Next for a caller with a Companion, which may be nil.
 func (f *Floors) NextBeside(ctx context.Context, beside Companion) (Floor, error) {
 	epoch := f.Epoch()
@@ -89,10 +92,16 @@ func (f *Floors) NextBeside(ctx context.Context, beside Companion) (Floor, error
 // is at or below it. Else, and where age is zero or less, it does what Next
 // does. Its errors are those of Next.
 func (f *Floors) Within(ctx context.Context, age time.Duration) (Floor, error) {
+	return f.WithinBeside(ctx, age, nil)
+}
+
+// WithinBeside is Within for a caller with a Companion, which may be nil, and goes
+// along only where a read is sent.
+func (f *Floors) WithinBeside(ctx context.Context, age time.Duration, beside Companion) (Floor, error) {
 	epoch := f.Epoch()
 	last := epoch.last.load()
 	if last.Revision == 0 || age <= 0 || last.age(f.wall()) > age || f.Doubted() {
-		return f.Next(ctx)
+		return f.NextBeside(ctx, beside)
 	}
 	switch {
 	case f.closed.Load():

@@ -20,9 +20,14 @@ func (f *Floors) read(ctx context.Context, call joinnext.Call) (Floor, error) {
 		return Floor{}, nil // became known while this batch waited
 	}
 	info := ReadInfo{Outcome: OutcomeError, Callers: call.Callers, Err: errNoAnswer}
+	traced := func(ReadInfo) {}
+	if callers := call.Traced(); callers != nil {
+		ctx, traced = f.hooks.Trace(ctx, callers)
+	}
 	defer func() {
 		info.Duration = time.Since(call.SentAt)
 		f.hooks.Read(info)
+		traced(info)
 	}()
 
 	// All before the read is sent: the answer is held to what was known then,

@@ -22,7 +22,7 @@ type batch[T any] struct {
 	beside   Companion               // may be nil
 	ctx      context.Context         // of the call; nil until it is sent
 	cancel   context.CancelCauseFunc // ends it
-	sent     Call                    // which it is
+	sent     Call                    // which it is; whole when it is sent
 }
 
 // finishLocked ends the batch for its callers; the first to do so decides.
@@ -95,7 +95,7 @@ func (g *Group[T]) takeOffLocked(parent context.Context) *batch[T] {
 		return nil
 	}
 	b.ctx, b.cancel = context.WithCancelCause(parent)
-	b.sent = Call{SentAt: time.Now(), Callers: b.callers}
+	b.sent.SentAt, b.sent.Callers = time.Now(), b.callers
 	return b
 }
 
@@ -134,6 +134,7 @@ func (g *Group[T]) finish(b *batch[T], result Result[T], err error) {
 	if err != nil && b.firsts > 0 && b.ctx.Err() == nil {
 		b.next = g.nextLocked()
 		b.next.callers += b.firsts
+		b.next.sent.moveTraced(b.sent)
 	}
 	b.finishLocked(result, err)
 }

@@ -22,6 +22,8 @@ type Call struct {
 	// Callers is the number of callers that waited for the call when it was
 	// sent, at least 1.
 	Callers int
+
+	traced *traced // nil: nobody is
 }
 
 // Companion is what goes along with a call.
@@ -189,6 +191,7 @@ func (g *Group[T]) join(ctx context.Context, beside Companion) (b *batch[T], alo
 		g.calls.Add(1)
 		if g.inline {
 			g.waiting = &batch[T]{callers: 1, firsts: 1, beside: beside}
+			g.waiting.traceLocked(beside)
 			return g.takeOffLocked(ctx), true, nil
 		}
 	}
@@ -198,6 +201,7 @@ func (g *Group[T]) join(ctx context.Context, beside Companion) (b *batch[T], alo
 	if b.beside == nil {
 		b.beside = beside
 	}
+	b.traceLocked(beside)
 	return b, alone, nil
 }
 
