@@ -28,6 +28,7 @@ var mayImport = map[string]struct {
 	"decorator/decoratortest":    {own: []string{"freshness"}, kubernetes: true},
 	"internal/memstorage":        {own: []string{"progress"}, kubernetes: true},
 	"internal/etcdlab":           {},
+	"internal/linear":            {},
 	"internal/joinnext/joinrule": {},
 	"internal/upstreamsuite":     {own: []string{"internal/etcdlab"}, kubernetes: true},
 	"internal/e2e":               {kubernetes: true},

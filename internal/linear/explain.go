@@ -1,0 +1,90 @@
+package linear
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// difference is one key of which an answer says something else than the truth.
+type difference struct {
+	kind Kind
+	text string
+	// revisions are those whose change of the key the answer may lack, or have too early
+	revisions []uint64
+}
+
+// explain says what is wrong with the items of a LIST. Where a revision changed
+// several keys and the answer has a part of it, that is the fault named.
+func (t *truth) explain(prefix string, at uint64, items []Item) (Kind, string) {
+	got := map[string]Item{}
+	for _, item := range items {
+		if _, twice := got[item.Key]; twice {
+			return Duplicate, fmt.Sprintf("%s is in the list twice", item.Key)
+		}
+		got[item.Key] = item
+	}
+	differences := map[string]difference{}
+	for key := range t.keys {
+		item, found := got[key]
+		if strings.HasPrefix(key, prefix) {
+			if d, differs := t.compare(key, at, item, found); differs {
+				differences[key] = d
+			}
+		}
+	}
+	for key := range got {
+		if t.keys[key] == nil || !strings.HasPrefix(key, prefix) {
+			differences[key] = difference{Phantom, "was never written there", nil}
+		}
+	}
+	keys := slices.Sorted(maps.Keys(differences))
+	if len(keys) == 0 {
+		return WrongValue, "the items were changed after they had been recorded"
+	}
+	var texts []string
+	for _, key := range keys[:min(len(keys), 5)] {
+		texts = append(texts, key+" "+differences[key].text)
+	}
+	text := fmt.Sprintf("%d of the keys are wrong: %s", len(keys), strings.Join(texts, "; "))
+	for _, key := range keys {
+		for _, revision := range differences[key].revisions {
+			for _, change := range t.changesAt(revision, prefix) {
+				if !slices.Contains(differences[change.Key].revisions, revision) {
+					return Torn, fmt.Sprintf("revision %d shows on one of %s and %s only; %s", revision, key, change.Key, text)
+				}
+			}
+		}
+	}
+	return differences[keys[0]].kind, text
+}
+
+// compare compares what a LIST said of one key with its state at a revision.
+func (t *truth) compare(key string, at uint64, got Item, found bool) (difference, bool) {
+	want, live := t.at(key, at)
+	switch {
+	case !found && live:
+		d := difference{kind: Missing, text: fmt.Sprintf("is missing, written at %d", want.revision)}
+		if _, before := t.at(key, want.revision-1); !before {
+			d.revisions = append(d.revisions, want.revision) // its creation is lacking
+		}
+		if next := t.index(at + 1); next < len(t.revisions) {
+			if v := t.exactly(key, t.revisions[next].Revision); v != nil && v.deleted {
+				d.revisions = append(d.revisions, v.revision) // its deletion came too early
+			}
+		}
+		return d, true
+	case found && got.Revision > at:
+		return difference{NewVersion, fmt.Sprintf("is at %d already", got.Revision), []uint64{got.Revision}}, true
+	case found && !live:
+		return difference{Phantom, fmt.Sprintf("is there, and was deleted (or not there yet) at %d", want.revision), []uint64{want.revision}}, true
+	case !found:
+		return difference{}, false
+	case got.Revision != want.revision:
+		return difference{OldVersion, fmt.Sprintf("is at %d, and in truth at %d", got.Revision, want.revision), []uint64{want.revision}}, true
+	case got.Value != want.value:
+		return difference{WrongValue, fmt.Sprintf("is %q, and %q in truth", got.Value, want.value), nil}, true
+	}
+	return difference{}, false
+}

@@ -1,0 +1,196 @@
+package linear
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind names what is wrong.
+type Kind string
+
+// The kinds of violations.
+const (
+	// An answer below a write that was acknowledged before the read began.
+	BelowAcknowledged Kind = "below an acknowledged write"
+	// An answer below that of a read that had ended before this one began.
+	BackInTime Kind = "back in time"
+	// An answer at a revision that did not exist yet.
+	Future Kind = "in the future"
+	// An answer below the revision that the reader named, or not at it.
+	NotAsAsked Kind = "not as asked"
+	// An answer of the history before a restore, though the read began after it.
+	BeforeRestore Kind = "before the restore"
+
+	// An answer that is not the state at its revision: it has a part of what one
+	// revision changed; lacks an object; has one that is not there; has an older or a
+	// newer version, another value, or an object twice.
+	Torn       Kind = "torn revision"
+	Missing    Kind = "missing object"
+	Phantom    Kind = "phantom object"
+	OldVersion Kind = "old version"
+	NewVersion Kind = "new version"
+	WrongValue Kind = "wrong value"
+	Duplicate  Kind = "duplicate object"
+
+	// The backend has no trace of a write that it acknowledged, or not that.
+	LostWrite Kind = "lost write"
+	// The backend holds what nobody wrote, or what it had refused.
+	PhantomWrite Kind = "phantom write"
+	// A write got a revision below that of one that was acknowledged before it began.
+	WriteOrder Kind = "writes out of order"
+
+	// A watch left out a change; delivered one again, or a bookmark that is below it;
+	// delivered what never happened.
+	WatchGap     Kind = "watch: gap"
+	WatchBack    Kind = "watch: back"
+	WatchPhantom Kind = "watch: phantom"
+
+	// Porcupine finds no order for the history of a key, or could not tell in time.
+	SecondOpinion Kind = "second opinion"
+	Undecided     Kind = "undecided"
+)
+
+// Violation is one fault that was found. Its text names the client and the
+// operation, and what was expected because of which other operation.
+type Violation struct {
+	Kind Kind
+	// At is when the operation began, from the beginning of the Run; 0 where there is none.
+	At   time.Duration
+	Text string
+}
+
+// Phase is a part of the run, and its reads.
+type Phase struct {
+	Name            string
+	Reads, Answered int
+}
+
+// Fault is a fault that was planned.
+type Fault struct {
+	Name              string
+	Planned, Happened int
+}
+
+// Report is the judgement of a Run.
+type Report struct {
+	// Violations are the first of each kind; Counts has the numbers of all.
+	Violations []Violation
+	Counts     map[Kind]int
+	Phases     []Phase
+	Faults     []Fault
+	// Operations and Revisions are how much was judged, Second how many operations
+	// porcupine was given, by key.
+	Operations, Revisions int
+	Second                map[string]int
+}
+
+// Err returns nil for a run that passed: nothing is violated, of the reads of each
+// phase at least half were answered (and there were some), each planned fault
+// happened, and there was something to give to porcupine for each key.
+func (r *Report) Err() error {
+	var errs []error
+	for _, v := range r.Violations {
+		errs = append(errs, fmt.Errorf("%s (one of %d): %s", v.Kind, r.Counts[v.Kind], v.Text))
+	}
+	reads := 0
+	for _, p := range r.Phases {
+		reads += p.Reads
+		if 2*p.Answered < p.Reads {
+			errs = append(errs, fmt.Errorf("phase %q: only %d of %d reads were answered", p.Name, p.Answered, p.Reads))
+		}
+	}
+	if reads == 0 {
+		errs = append(errs, errors.New("there was no read"))
+	}
+	for _, f := range r.Faults {
+		if f.Happened < f.Planned {
+			errs = append(errs, fmt.Errorf("fault %q happened %d times, and was planned %d times", f.Name, f.Happened, f.Planned))
+		}
+	}
+	for key, operations := range r.Second {
+		if operations == 0 {
+			errs = append(errs, fmt.Errorf("no operation on %s for the second opinion", key))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// violations keeps the first of each kind in full.
+type violations struct {
+	first  []Violation
+	counts map[Kind]int
+}
+
+// kept is how many violations of a kind are reported in full: one fault of a server
+// shows in many answers.
+const kept = 10
+
+// room reports whether another violation of the kind would be kept in full.
+func (v *violations) room(kind Kind) bool { return v.counts[kind] < kept }
+
+// add counts a violation of the operation; o is nil where there is none.
+func (v *violations) add(kind Kind, o *op, format string, args ...any) {
+	if v.room(kind) {
+		found := Violation{Kind: kind, Text: fmt.Sprintf(format, args...)}
+		if o != nil {
+			found.At, found.Text = time.Duration(o.begin), o.String()+": "+found.Text
+		}
+		v.first = append(v.first, found)
+	}
+	if v.counts == nil {
+		v.counts = map[Kind]int{}
+	}
+	v.counts[kind]++
+}
+
+func (v *violations) byTime() []Violation {
+	slices.SortStableFunc(v.first, func(a, b Violation) int { return cmp.Compare(a.At, b.At) })
+	return v.first
+}
+
+// String describes the operation: who, what, when, and at which revision.
+func (o *op) String() string {
+	var b strings.Builder
+	b.WriteString(o.client.name)
+	switch {
+	case o.kind == write:
+		fmt.Fprintf(&b, ": %s of", o.write.kind)
+		for _, change := range o.write.changes[:min(len(o.write.changes), 3)] {
+			b.WriteString(" " + change.Key)
+		}
+		if more := len(o.write.changes) - 3; more > 0 {
+			fmt.Fprintf(&b, " and %d more", more)
+		}
+	case o.kind == watch:
+		fmt.Fprintf(&b, ": WATCH %s after %d", o.target, o.asked)
+	case o.exact:
+		fmt.Fprintf(&b, ": LIST %s at just %d", o.target, o.asked)
+	case o.kind == list:
+		fmt.Fprintf(&b, ": LIST %s", o.target)
+	default:
+		fmt.Fprintf(&b, ": GET %s", o.target)
+	}
+	switch {
+	case o.kind == watch:
+	case o.zero:
+		b.WriteString(` at "0"`)
+	case o.asked > 0 && !o.exact:
+		fmt.Fprintf(&b, " at %d or newer", o.asked)
+	}
+	end := "open"
+	if o.end != forever {
+		end = time.Duration(o.end).String()
+	}
+	fmt.Fprintf(&b, " [%v to %s]", time.Duration(o.begin), end)
+	switch {
+	case o.revision > 0:
+		fmt.Fprintf(&b, ", revision %d", o.revision)
+	case o.kind == get && o.outcome == done:
+		b.WriteString(", not found")
+	}
+	return b.String()
+}
