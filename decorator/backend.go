@@ -33,6 +33,7 @@ type Backend struct {
 	mu     sync.Mutex
 	closed bool
 	open   map[interface{ Close() }]struct{} // Feeds and Stores
+	pulse  *pulse                            // nil: none, as long as none is open
 }
 
 // NewBackend returns a Backend, or an error that names a wrong field of cfg.
@@ -146,9 +147,10 @@ func (b *Backend) Wrap(cache storage.Interface, r Resource) (*Store, error) {
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	b.closed = true
-	open := b.open
-	b.open = nil
+	open, pulse := b.open, b.pulse
+	b.open, b.pulse = nil, nil
 	b.mu.Unlock()
+	pulse.stop()
 	err := b.floors.Close()
 	for c := range open {
 		c.Close()
@@ -163,12 +165,20 @@ func (b *Backend) adopt(c interface{ Close() }) error {
 	if b.closed {
 		return fmt.Errorf("decorator: Backend %q: %w", b.cfg.Name, ErrClosed)
 	}
+	if len(b.open) == 0 {
+		b.pulse = startPulse(b)
+	}
 	b.open[c] = struct{}{}
 	return nil
 }
 
 func (b *Backend) disown(c interface{ Close() }) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	delete(b.open, c)
+	var last *pulse
+	if len(b.open) == 0 {
+		last, b.pulse = b.pulse, nil
+	}
+	b.mu.Unlock()
+	last.stop()
 }

@@ -42,7 +42,7 @@ func (instantStorage) RequestWatchProgress(context.Context) error { return nil }
 // benchStore is a Store over instantStorage whose cache has applied all that the source
 // will answer.
 func benchStore(b testing.TB) *Store {
-	backend, err := NewBackend(Config{Source: instant{}})
+	backend, err := NewBackend(Config{Source: instant{}, Pulse: -1})
 	if err != nil {
 		b.Fatal(err)
 	}

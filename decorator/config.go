@@ -76,6 +76,12 @@ type Config struct {
 	// filled; 0 means 200 ms. A waiting request holds a seat of priority and
 	// fairness, so it is short.
 	ReadyWait time.Duration
+	// Pulse is how often the witness of the backend's history is appended to, where the
+	// Source is a Witness, while there are Stores. The floor is read then too, each 10 s
+	// or with each pulse where that is shorter, unless somebody else has: both let a
+	// restore be seen that the revision alone does not show. 0 means a minute; negative,
+	// neither is done.
+	Pulse time.Duration
 	// CachedGets answers Gets with resourceVersion unset from the cache too.
 	CachedGets bool
 	// Shadow begins in ModeShadow: every read is verified and counted, no answer is
@@ -121,6 +127,7 @@ func (c Config) withDefaults() Config {
 	c.ZeroVersion = orDefault(c.ZeroVersion, ZeroVerified)
 	c.OnUnverified = orDefault(c.OnUnverified, UnverifiedFail)
 	c.Strategy = orDefault(c.Strategy, StrategyAuto)
+	c.Pulse = orDefault(c.Pulse, defaultPulse)
 	c.MaxWait = orDefault(c.MaxWait, defaultMaxWait)
 	c.ReadyWait = min(orDefault(c.ReadyWait, defaultReadyWait), c.MaxWait)
 	return c

@@ -89,6 +89,9 @@ func newRig(t *testing.T, s setup) *rig {
 	cfg := s.cfg
 	cfg.Source = freshness.SourceFunc(r.writer.GetCurrentResourceVersion)
 	cfg.Registerer = prometheus.NewRegistry()
+	if cfg.Pulse == 0 {
+		cfg.Pulse = -1 // tests count floor reads
+	}
 	var err error
 	if r.backend, err = NewBackend(cfg); err != nil {
 		t.Fatal(err)

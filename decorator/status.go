@@ -55,6 +55,8 @@ type PolicyStatus struct {
 	MaxWaitSeconds      float64      `json:"maxWaitSeconds"`
 	ReadyWaitSeconds    float64      `json:"readyWaitSeconds"`
 	CachedGets          bool         `json:"cachedGets"`
+	// PulseSeconds is 0 where there is none.
+	PulseSeconds float64 `json:"pulseSeconds"`
 }
 
 // StrategyStatus is how caches are brought to a floor, and why so.
@@ -210,6 +212,7 @@ func (c Config) status() PolicyStatus {
 		MaxWaitSeconds:      c.MaxWait.Seconds(),
 		ReadyWaitSeconds:    c.ReadyWait.Seconds(),
 		CachedGets:          c.CachedGets,
+		PulseSeconds:        max(0, c.Pulse).Seconds(),
 	}
 }
 

@@ -29,6 +29,7 @@ type Config struct {
 	MaxWait      time.Duration
 	ReadyWait    time.Duration
 	CachedGets   bool
+	Pulse        time.Duration
 	// Shadow begins in decorator.ModeShadow; see SetMode.
 	Shadow bool
 
@@ -63,6 +64,7 @@ func (c Config) policy() decorator.Config {
 		MaxWait:        c.MaxWait,
 		ReadyWait:      c.ReadyWait,
 		CachedGets:     c.CachedGets,
+		Pulse:          c.Pulse,
 		Shadow:         c.Shadow,
 		Registerer:     c.Registerer,
 		TracerProvider: c.TracerProvider,

@@ -19,7 +19,7 @@ import (
 type Options struct {
 	// Enabled is --verified-reads. false leaves the API server as it would be without rvfloor.
 	Enabled bool
-	// Config takes the other flags, except those below. What has no flag may be set too.
+	// Config takes the other flags (a Pulse of 0 means none here), except those below. What has no flag may be set too.
 	Config Config
 	// ModeFile is a file that names the mode: one word, "verify", "shadow" or "off". It is read at the start, and then
 	// whenever it changes. Against DebugPath the last change wins; a restart begins with the file. While the file is missing,
@@ -40,6 +40,7 @@ func NewOptions() *Options {
 			Strategy:     decorator.StrategyAuto,
 			MaxWait:      3 * time.Second,
 			ReadyWait:    200 * time.Millisecond,
+			Pulse:        time.Minute,
 			EtcdClients:  defaultEtcdClients,
 		},
 	}
@@ -79,6 +80,9 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 		"How a watch cache is made fresh. auto: as the backend allows. request: by progress requests on its own watch.")
 	fs.BoolVar(&c.CachedGets, flagCachedGets, c.CachedGets,
 		"Answer a get with resourceVersion unset from the verified watch cache instead of etcd.")
+	fs.DurationVar(&c.Pulse, flagPulse, c.Pulse, ""+
+		"How often the key at which the newest revision is read is written, so that a restore of etcd is noticed. "+
+		"Without reads the revision is read too, each 10s, or with each write where that is more often. 0: neither.")
 	fs.BoolVar(&c.Shadow, flagShadow, c.Shadow, ""+
 		"Verify and count every read, and change no answer. A running server is switched by POST to "+DebugPath+", or by --"+flagModeFile+".")
 	fs.StringVar(&o.ModeFile, flagModeFile, o.ModeFile, ""+
@@ -113,6 +117,9 @@ func (o *Options) ApplyTo(c *genericserver.Config, etcd *options.EtcdOptions) (*
 		return nil, utilerrors.NewAggregate(errs)
 	}
 	cfg := o.Config
+	if cfg.Pulse == 0 {
+		cfg.Pulse = -1
+	}
 	cfg.Resources, _ = parseResources(flagResources, o.Resources)
 	cfg.ExceptResources, _ = parseResources(flagExceptResources, o.ExceptResources)
 	if cfg.TracerProvider == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/internal/etcdlab"
@@ -30,7 +31,7 @@ func TestFlags(t *testing.T) {
 		return names
 	}
 	policy := func(s debugStatus) decorator.PolicyStatus { return s.Backends[0].Policy }
-	defaults := decorator.PolicyStatus{ZeroVersion: "Verified", OnUnverified: "Fail", MaxWaitSeconds: 3, ReadyWaitSeconds: .2}
+	defaults := decorator.PolicyStatus{ZeroVersion: "Verified", OnUnverified: "Fail", MaxWaitSeconds: 3, ReadyWaitSeconds: .2, PulseSeconds: 60}
 	with := func(change func(*decorator.PolicyStatus)) decorator.PolicyStatus {
 		p := defaults
 		change(&p)
@@ -63,6 +64,17 @@ func TestFlags(t *testing.T) {
 		},
 		"--verified-reads-cached-gets": func(t *testing.T, s debugStatus) {
 			assert.Equal(t, with(func(p *decorator.PolicyStatus) { p.CachedGets = true }), policy(s))
+		},
+		"--verified-reads-pulse=1s": func(t *testing.T, s debugStatus) {
+			assert.Equal(t, with(func(p *decorator.PolicyStatus) { p.PulseSeconds = 1 }), policy(s))
+			before, err := etcd.Get(t.Context(), "/registry/rvfloor/sentinel")
+			require.NoError(t, err)
+			written := <-etcd.Watch(t.Context(), "/registry/rvfloor/sentinel", clientv3.WithRev(before.Header.Revision+1))
+			assert.NoError(t, written.Err())
+			assert.Len(t, written.Events, 1)
+		},
+		"--verified-reads-pulse=0": func(t *testing.T, s debugStatus) {
+			assert.Equal(t, with(func(p *decorator.PolicyStatus) { p.PulseSeconds = 0 }), policy(s))
 		},
 		"--verified-reads-strategy=request": func(t *testing.T, s debugStatus) {
 			assert.Equal(t, decorator.StrategyStatus{Name: "request", Reason: "set by Config.Strategy"}, s.Backends[0].Strategy)
@@ -176,6 +188,8 @@ func TestFlagsRefuse(t *testing.T) {
 		"--verified-reads-zero-version=Bounded --verified-reads-max-staleness=-1s": "--verified-reads-max-staleness=-1s: use a duration above 0, such as 10s",
 		"--verified-reads-zero-version=Bounded":                                    "--verified-reads-zero-version=Bounded needs --verified-reads-max-staleness: set it",
 		"--verified-reads-max-staleness=5s":                                        "--verified-reads-max-staleness has no effect with --verified-reads-zero-version=Verified: leave it out, or use --verified-reads-zero-version=Bounded",
+		"--verified-reads-pulse=10ms":                                              "--verified-reads-pulse=10ms: use 0 for none, or a duration of 1s or more",
+		"--verified-reads-pulse=-1m":                                               "--verified-reads-pulse=-1m0s: use 0 for none",
 		"--verified-reads-etcd-clients=0":                                          "--verified-reads-etcd-clients=0: use 1 or more",
 		"--verified-reads-sentinel-key=sentinel":                                   `--verified-reads-sentinel-key=sentinel: use a key such as /registry/rvfloor/sentinel, or ""`,
 		"--verified-reads-sentinel-key=/a/../b":                                    "use a key such as",

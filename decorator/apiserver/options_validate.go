@@ -24,6 +24,7 @@ const (
 	flagReadyWait       = flagEnabled + "-ready-wait"
 	flagStrategy        = flagEnabled + "-strategy"
 	flagCachedGets      = flagEnabled + "-cached-gets"
+	flagPulse           = flagEnabled + "-pulse"
 	flagShadow          = flagEnabled + "-shadow"
 	flagModeFile        = flagEnabled + "-mode-file"
 	flagEtcdClients     = flagEnabled + "-etcd-clients"
@@ -31,6 +32,9 @@ const (
 	flagResources       = flagEnabled + "-resources"
 	flagExceptResources = flagEnabled + "-except-resources"
 )
+
+// minPulse keeps the writes of the pulse, which all API servers make, out of the way of others.
+const minPulse = time.Second
 
 // Validate answers an error for each wrong value and each contradiction, which names the flags and what to write instead.
 func (o *Options) Validate() []error {
@@ -59,6 +63,9 @@ func (o *Options) Validate() []error {
 		refuse("--%s=%s needs --%s: set it to the oldest answer that you accept, such as 10s", flagZeroVersion, c.ZeroVersion, flagMaxStaleness)
 	case !bounded && c.MaxStaleness != 0:
 		refuse("--%s has no effect with --%s=%s: leave it out, or use --%s=%s", flagMaxStaleness, flagZeroVersion, c.ZeroVersion, flagZeroVersion, decorator.ZeroBounded)
+	}
+	if c.Pulse != 0 && c.Pulse < minPulse {
+		refuse("--%s=%v: use 0 for none, or a duration of %v or more, such as 1m", flagPulse, c.Pulse, minPulse)
 	}
 	if c.EtcdClients < 1 {
 		refuse("--%s=%d: use 1 or more", flagEtcdClients, c.EtcdClients)
