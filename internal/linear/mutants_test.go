@@ -171,14 +171,14 @@ var mutants = map[string]mutant{
 	}),
 	"a deletion that nobody asked for": func(w *world) (fault, bool) {
 		for _, item := range w.state("/", w.now()) {
-			for _, c := range w.calls { // none that may have been it
-				if c.kind == write && c.outcome != failed && c.revision == 0 &&
-					slices.Contains(c.changes, Change{Key: item.Key, Deleted: true}) {
-					return fault{}, false
-				}
+			deletion := Change{Key: item.Key, Deleted: true}
+			maybe := slices.ContainsFunc(w.calls, func(c *call) bool {
+				return c.kind == write && c.outcome != failed && c.revision == 0 && slices.Contains(c.changes, deletion)
+			})
+			if !maybe {
+				w.last().truth = append(w.last().truth, Revision{w.now() + 1, []Change{deletion}})
+				return fault{PhantomWrite, 0}, true
 			}
-			w.last().truth = append(w.last().truth, Revision{w.now() + 1, []Change{{Key: item.Key, Deleted: true}}})
-			return fault{PhantomWrite, 0}, true
 		}
 		return fault{}, false
 	},

@@ -50,15 +50,21 @@ func (r *Run) askPorcupine(key string) (operations int) {
 		for some := range slices.Chunk(reads, window) {
 			history, initial := e.history(key, some)
 			operations += len(history)
-			switch porcupine.CheckOperationsTimeout(register(initial), history, patience) {
-			case porcupine.Illegal:
-				r.found.add(SecondOpinion, some[0].op, "porcupine finds no order for the %d operations on %s that begin here", len(history), key)
-			case porcupine.Unknown:
-				r.found.add(Undecided, some[0].op, "porcupine did not decide on %d operations on %s", len(history), key)
-			}
+			result := porcupine.CheckOperationsTimeout(register(initial), history, patience)
+			r.opinion(result, key, len(history), some[0].op)
 		}
 	}
 	return operations
+}
+
+// opinion takes what porcupine says of some operations, the first of which is given.
+func (r *Run) opinion(result porcupine.CheckResult, key string, operations int, first *op) {
+	switch result {
+	case porcupine.Illegal:
+		r.found.add(SecondOpinion, first, "porcupine finds no order for the %d operations on %s that begin here", operations, key)
+	case porcupine.Unknown:
+		r.found.add(Undecided, first, "porcupine did not decide on the %d operations on %s that begin here", operations, key)
+	}
 }
 
 // history returns the reads and the writes beside them, and what the key was before:
