@@ -61,6 +61,7 @@ const (
 	open outcome = iota // nobody knows: a write may take effect at any time after it began
 	done
 	failed
+	lost // acknowledged, and not in the truth
 )
 
 // op is one operation. A million of them are kept, so it is small, and what was read

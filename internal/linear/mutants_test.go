@@ -126,11 +126,12 @@ var mutants = map[string]mutant{
 		return WrongValue, true
 	}),
 	"a write is acknowledged, with a revision, and nowhere": onWrite(func(w *world, c *call) (fault, bool) {
-		if c.outcome != failed {
+		told := 1 + w.rng.Uint64N(w.now()+1)
+		if c.outcome != failed || c.write >= Txn || !w.unchanged(c.changes, told-1, told) {
 			return fault{}, false
 		}
-		c.outcome, c.revision = done, 1+w.rng.Uint64N(w.now()+1)
-		return fault{LostWrite, c.begin}, w.unchanged(c.changes, c.revision-1, c.revision)
+		c.outcome, c.revision = done, told
+		return fault{LostWrite, c.begin}, true
 	}),
 	"a write is acknowledged, without a revision, and nowhere": onWrite(func(w *world, c *call) (fault, bool) {
 		if c.outcome != failed || c.write > Update {
@@ -158,9 +159,9 @@ var mutants = map[string]mutant{
 			return fault{}, false
 		}
 		second := *c
-		second.begin++ // so it is the second to be looked at
+		second.end++
 		w.calls = append(w.calls, &second)
-		return fault{LostWrite, second.begin}, true
+		return fault{LostWrite, c.begin}, true
 	}),
 	"a write fails and is there": onWrite(func(w *world, c *call) (fault, bool) {
 		if c.applied == 0 || slices.ContainsFunc(c.changes, func(change Change) bool { return change.Deleted }) {
@@ -240,18 +241,13 @@ var mutants = map[string]mutant{
 		}
 		return WatchPhantom
 	}),
-	"a list comes from before the restore": func(w *world) (fault, bool) {
+	"a list comes from before the restore": afterRestore(func(w *world, c *call, base uint64) (Kind, bool) {
 		old := w.now()
-		w.restore(old / 2)
-		w.epochs = w.epochs[:1]
-		c := &call{client: "late", kind: list, target: "/", begin: w.end() + 100, end: w.end() + 110}
-		w.tell(c, old)
-		w.calls = append(w.calls, c)
-		w.epochs = append(w.epochs, &past{restoring: c.begin - 20, restored: c.begin - 10, base: old / 2})
-		w.calls = slices.DeleteFunc(w.calls, func(c *call) bool { return c.straddle })
-		w.run(usual, c.end)
-		return fault{BeforeRestore, c.begin}, len(w.state("/", old)) > 0
-	},
+		return BeforeRestore, w.tellAt(c, old) && !slices.Equal(c.items, w.state("/", min(old, base)))
+	}),
+	"a list is older than what was restored": afterRestore(func(w *world, c *call, base uint64) (Kind, bool) {
+		return BelowAcknowledged, w.tellAt(c, base-1)
+	}),
 	"porcupine sees that a get misses an acknowledged write": onWrite(func(w *world, c *call) (fault, bool) {
 		if c.revision == 0 || c.changes[0] != (Change{Key: "/a/1", Value: c.changes[0].Value}) || !w.unchanged(c.changes[:1], c.applied, w.now()) {
 			return fault{}, false
@@ -383,6 +379,20 @@ func onWrite(plant func(*world, *call) (fault, bool)) mutant {
 			}
 		}
 		return fault{}, false
+	}
+}
+
+// afterRestore restores the world to half of its revisions. The list begins after that,
+// and is planted while the history before is still the last.
+func afterRestore(plant func(w *world, c *call, base uint64) (Kind, bool)) mutant {
+	return func(w *world) (fault, bool) {
+		base, restoring := w.now()/2, w.end()+10
+		c := &call{client: "late", kind: list, target: "/", begin: restoring + 20, end: restoring + 30}
+		kind, ok := plant(w, c, base)
+		w.calls = append(w.calls, c)
+		w.epochs = append(w.epochs, &past{restoring: restoring, restored: restoring + 10, base: base})
+		w.run(usual, c.end)
+		return fault{kind, c.begin}, ok
 	}
 }
 

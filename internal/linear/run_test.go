@@ -148,6 +148,35 @@ func TestHoldBoundsTheItems(t *testing.T) {
 	}
 }
 
+// TestLeaseEndThatFoundNothing has a revision that is another write's.
+func TestLeaseEndThatFoundNothing(t *testing.T) {
+	r := New(Config{})
+	change := Change{Key: "/a", Value: "x"}
+	if err := r.Truth(Revision{1, []Change{change}}); err != nil {
+		t.Fatal(err)
+	}
+	r.Client("c").Write(Create, change).Acknowledged(1)
+	r.Client("c").List("/", "").Answered(1, Item{"/a", "x", 1})
+	r.Client("c").Write(LeaseEnd, Change{Key: "/b", Deleted: true}).Acknowledged(1)
+	if err := r.Check().Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestItemsThatChange under the recorder are no fault of the server, and are named.
+func TestItemsThatChange(t *testing.T) {
+	r := New(Config{})
+	items := []Item{{"/a", "y", 1}}
+	r.Client("c").List("/", "").Answered(1, items...)
+	items[0].Value = "x"
+	if err := r.Truth(Revision{1, []Change{{Key: "/a", Value: "x"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Check().Err(); err == nil || !strings.Contains(err.Error(), "changed after they had been recorded") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestTruthComesInOrder(t *testing.T) {
 	r := New(Config{})
 	change := []Change{{Key: "/a", Value: "x"}}

@@ -54,17 +54,12 @@ func (r *Run) find(w *op, puts []map[[2]string]uint64) bool {
 			w.revision, found = revision, true
 		}
 	}
-	switch {
-	case found || w.outcome == open:
-		return found
-	case told > 0:
-		truth := possible[len(possible)-1].truth
-		r.found.add(LostWrite, w, "the truth has at this revision: %v", truth.changesAt(told, ""))
-		return true
-	case w.write.kind == Delete:
-		return false // the order tells
+	if found || w.outcome == open || told == 0 && w.write.kind == Delete {
+		return found // for a deletion the order tells
 	}
-	r.found.add(LostWrite, w, "it was acknowledged, and is nowhere in the truth")
+	truth := possible[len(possible)-1].truth
+	r.found.add(LostWrite, w, "it is not in the truth, which has at this revision: %+v", truth.changesAt(told, ""))
+	w.outcome = lost
 	return true
 }
 
