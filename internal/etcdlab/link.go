@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// link is one connection through a proxy: a client's and the one to the target.
+// link is one connection through a wire: a client's and the one to the target.
 type link struct {
-	proxy    *Proxy
+	wire     *Wire
 	client   net.Conn
 	up, down pump
 	ctx      context.Context // ends with kill
@@ -24,17 +24,17 @@ type link struct {
 	ended  bool
 }
 
-func newLink(p *Proxy, client net.Conn) *link {
-	l := &link{proxy: p, client: client, done: make(chan struct{})}
+func newLink(w *Wire, client net.Conn) *link {
+	l := &link{wire: w, client: client, done: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.up = pump{link: l, bytes: &p.stats.UpBytes, allWaiting: &p.stats.UpWaiting}
-	l.down = pump{link: l, bytes: &p.stats.DownBytes, allWaiting: &p.stats.DownWaiting}
+	l.up = pump{link: l, bytes: &w.stats.UpBytes, allWaiting: &w.stats.UpWaiting}
+	l.down = pump{link: l, bytes: &w.stats.DownBytes, allWaiting: &w.stats.DownWaiting}
 	return l
 }
 
-func (l *link) run(dial func(context.Context) (net.Conn, error)) {
+func (l *link) run(dial dialFunc) {
 	defer close(l.done)
-	defer l.proxy.forget(l)
+	defer l.wire.forget(l)
 	server, err := dial(l.ctx)
 	if err != nil || !l.attach(server) {
 		l.kill()
@@ -102,8 +102,10 @@ type chunk struct {
 // a delay adds latency and takes no throughput.
 type pump struct {
 	link              *link
-	bytes, allWaiting *int64 // of the proxy's stats, guarded by its lock
+	bytes, allWaiting *int64 // of the wire's stats, guarded by its lock
 	waiting           int64  // this pump's part of allWaiting, guarded by the same
+	sentAt            time.Time
+	sentBytes         int // the last write, for throttling; guarded by the same
 
 	writing sync.Mutex // held for each write and the decision to make it, for settle
 }
@@ -155,12 +157,12 @@ func (u *pump) write(dst net.Conn, queue <-chan chunk) {
 // deliver writes c when it is due and nothing is held, and reports whether the link
 // may go on.
 func (u *pump) deliver(dst net.Conn, c chunk) bool {
-	p := u.link.proxy
+	w := u.link.wire
 	for {
 		u.writing.Lock() // before the look at held, so that settle misses no write
-		p.mu.Lock()
-		held, wait, changed := p.held, time.Until(c.read.Add(p.delay)), p.setting.nextLocked()
-		p.mu.Unlock()
+		w.mu.Lock()
+		held, wait, changed := w.held, time.Until(u.dueLocked(c)), w.setting.nextLocked()
+		w.mu.Unlock()
 		if !held && wait <= 0 {
 			ok := u.send(dst, c)
 			u.writing.Unlock()
@@ -178,6 +180,19 @@ func (u *pump) deliver(dst net.Conn, c chunk) bool {
 			return false
 		}
 	}
+}
+
+// dueLocked is when c may be written. The wire's lock is held.
+func (u *pump) dueLocked(c chunk) time.Time {
+	w := u.link.wire
+	due := c.read.Add(w.delay)
+	if w.rate > 0 {
+		pause := time.Duration(u.sentBytes) * time.Second / time.Duration(w.rate)
+		if free := u.sentAt.Add(pause); free.After(due) {
+			return free
+		}
+	}
+	return due
 }
 
 func (u *pump) send(dst net.Conn, c chunk) bool {
@@ -203,11 +218,14 @@ func (u *pump) settle() {
 }
 
 func (u *pump) count(delivered, waiting int64) {
-	p := u.link.proxy
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	w := u.link.wire
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if delivered > 0 {
+		u.sentAt, u.sentBytes = time.Now(), int(delivered)
+	}
 	*u.bytes += delivered
 	*u.allWaiting += waiting
 	u.waiting += waiting
-	p.moved.ringLocked()
+	w.moved.ringLocked()
 }

@@ -112,6 +112,37 @@ func TestDelayIsALatencyAndKeepsOrder(t *testing.T) {
 	})
 }
 
+func TestThrottleIsARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, p := echoProxy()
+		defer p.Close()
+		conn := n.dial()
+		back := echoes(conn)
+
+		const rate, size, lines = 100, 50, 5 // half a second for each line
+		line := string(bytes.Repeat([]byte("x"), size))
+		p.Throttle(rate)
+		start := time.Now()
+		for range lines {
+			send(t, conn, line)
+			synctest.Wait() // so that each is read, and written, on its own
+		}
+		for i := range lines {
+			require.Equal(t, line, <-back)
+			require.Equal(t, time.Duration(i)*time.Second/2, time.Since(start))
+		}
+
+		p.Throttle(1)
+		start = time.Now()
+		send(t, conn, line)
+		synctest.Wait()
+		require.Empty(t, back)
+		p.Throttle(0)
+		require.Equal(t, line, <-back)
+		require.Zero(t, time.Since(start), "a higher rate counts at once")
+	})
+}
+
 func TestHoldStallsBothDirections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, p := echoProxy()
