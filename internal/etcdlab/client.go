@@ -2,6 +2,7 @@ package etcdlab
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -26,11 +27,15 @@ type ClientConfig struct {
 // fractions of a second, where gRPC's defaults would let a healed link idle for
 // seconds. Etcd's own errors come from the calls.
 func (c *Cluster) Client(ctx context.Context, cfg ClientConfig) (*clientv3.Client, error) {
-	endpoints := c.Endpoints()
+	return newClient(ctx, c.endpoints, cfg)
+}
+
+func newClient(ctx context.Context, all []string, cfg ClientConfig) (*clientv3.Client, error) {
+	endpoints := slices.Clone(all)
 	if len(cfg.Members) > 0 {
 		endpoints = nil
 		for _, i := range cfg.Members {
-			endpoints = append(endpoints, c.endpoints[i])
+			endpoints = append(endpoints, all[i])
 		}
 	}
 	options := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{

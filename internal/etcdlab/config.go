@@ -44,10 +44,10 @@ type Config struct {
 	// no use for it, and the disk would set the pace.
 	Fsync bool
 	// Logger gets the servers' log; nil drops it.
-	Logger *zap.Logger
+	Logger *zap.Logger `json:"-"`
 	// Tune has the last word on member i's settings, for what has no field here (TLS,
 	// authentication, feature gates). nil changes nothing.
-	Tune func(i int, cfg *embed.Config)
+	Tune func(i int, cfg *embed.Config) `json:"-"`
 }
 
 func (cfg Config) withDefaults() (Config, error) {

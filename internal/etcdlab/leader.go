@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 )
 
@@ -31,15 +32,13 @@ func (c *Cluster) MendPeer(i int) {
 // Leader is the index of the member that a majority takes for the leader, -1 if
 // there is none. Right after CutPeer of the leader it is still that one.
 func (c *Cluster) Leader() int {
-	votes := make([]int, len(c.members))
-	for i := range c.members {
-		for j := range c.members {
-			if c.server(i).Leader() == c.server(j).MemberID() {
-				votes[j]++
-			}
-		}
+	leaders := make([]int, len(c.members))
+	for i := range leaders {
+		leaders[i] = slices.IndexFunc(c.members, func(m *embed.Etcd) bool {
+			return m.Server.MemberID() == c.server(i).Leader()
+		})
 	}
-	return slices.IndexFunc(votes, func(n int) bool { return 2*n > len(c.members) })
+	return majority(leaders)
 }
 
 // WaitLeader waits until Leader is a member that is not in not, and returns it;

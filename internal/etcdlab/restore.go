@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 )
 
@@ -16,6 +17,10 @@ func (c *Cluster) Save(ctx context.Context, file string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
+	return save(ctx, client, file)
+}
+
+func save(ctx context.Context, client *clientv3.Client, file string) error {
 	data, err := client.Snapshot(ctx)
 	if err != nil {
 		return err
@@ -43,7 +48,12 @@ func Restore(file string, cfg Config, bump uint64) error {
 	if err != nil {
 		return err
 	}
-	ec := cfg.member(0, c.dir, at)
+	return cfg.restore(0, c.dir, at, file, bump)
+}
+
+// restore makes the data of member i.
+func (cfg Config) restore(i int, dir string, at addresses, file string, bump uint64) error {
+	ec := cfg.member(i, dir, at)
 	return snapshot.NewV3(cfg.Logger).Restore(snapshot.RestoreConfig{
 		SnapshotPath:        file,
 		Name:                ec.Name,

@@ -52,7 +52,7 @@ func NewWatchDelay(target string, delay time.Duration) (*WatchDelay, error) {
 	return w, nil
 }
 
-func newWatchDelay(listener net.Listener, dial func(context.Context) (net.Conn, error), delay time.Duration) (*WatchDelay, error) {
+func newWatchDelay(listener net.Listener, dial dialFunc, delay time.Duration) (*WatchDelay, error) {
 	w := &WatchDelay{listener: listener, delay: delay}
 	var err error
 	w.etcd, err = grpc.NewClient("passthrough:///etcd",
