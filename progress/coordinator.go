@@ -152,6 +152,7 @@ func (h *requestHeap) Push(x any)        { *h = append(*h, x.(request)) }
 func (h *requestHeap) Pop() any {
 	old := *h
 	r := old[len(old)-1]
+	old[len(old)-1] = request{} // its stream may be gone for good
 	*h = old[:len(old)-1]
 	return r
 }

@@ -298,3 +298,30 @@ func TestConfigDefaults(t *testing.T) {
 		}
 	}
 }
+
+// TestQueueLetsGo: a stream that has left the queue is nowhere in it, not even past
+// its end: its cache may be gone for good.
+func TestQueueLetsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := NewCoordinator(Config{Rate: 1, Burst: 1})
+		newRig(t, budget).wait(t.Context(), 10) // takes the token
+		var waits []context.CancelFunc
+		for range 3 {
+			ctx, cancel := context.WithCancel(t.Context())
+			newRig(t, budget).wait(ctx, 10)
+			waits = append(waits, cancel)
+		}
+		if n := len(budget.queue); n != 3 {
+			t.Fatalf("%d streams are queued, want 3", n)
+		}
+		for _, cancel := range waits {
+			cancel()
+		}
+		synctest.Wait()
+		for i, r := range budget.queue[:cap(budget.queue)] {
+			if r.stream != nil {
+				t.Errorf("place %d of the empty queue still has a stream", i)
+			}
+		}
+	})
+}

@@ -48,14 +48,7 @@ func TestNoSeriesAreLeft(t *testing.T) {
 	etcd := startEtcd(t)
 	registry := prometheus.NewRegistry()
 	b := newBackends(t, Config{Registerer: registry})
-	series := func() (n int) {
-		families, err := registry.Gather()
-		require.NoError(t, err)
-		for _, family := range families {
-			n += len(family.Metric)
-		}
-		return n
-	}
+	series := func() int { return countSeries(t, registry) }
 	for range 3 {
 		var open []*resource
 		for _, name := range []string{"widgets", "gadgets"} {
@@ -73,6 +66,16 @@ func TestNoSeriesAreLeft(t *testing.T) {
 		open[1].destroy()
 		assert.Zero(t, series())
 	}
+}
+
+func countSeries(t *testing.T, gatherer prometheus.Gatherer) (n int) {
+	t.Helper()
+	families, err := gatherer.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		n += len(family.Metric)
+	}
+	return n
 }
 
 // backendLabels answers the backends whose floors were counted.

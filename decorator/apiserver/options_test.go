@@ -152,6 +152,11 @@ func TestPoliciesOverHTTP(t *testing.T) {
 		"--verified-reads-zero-version=Bounded --verified-reads-max-staleness=1h": func(t *testing.T, s *apiServer) {
 			assert.Equal(t, http.StatusOK, s.do(t, "GET", zero, "").code)
 		},
+		"--verified-reads-shadow": func(t *testing.T, s *apiServer) {
+			a := s.do(t, "GET", zero, "")
+			assert.Equal(t, http.StatusOK, a.code)
+			assert.Empty(t, a.header.Get("Warning"))
+		},
 		"--verified-reads-on-unverified=Stale": func(t *testing.T, s *apiServer) {
 			a := s.do(t, "GET", zero, "")
 			assert.Equal(t, http.StatusOK, a.code)

@@ -128,6 +128,7 @@ func (g *Group[T]) call(ctx context.Context, b *batch[T]) {
 func (g *Group[T]) finish(b *batch[T], result Result[T], err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.flying = nil // b has what its callers sent along, and they may be gone for good
 	if b.finished {
 		return // Close was first
 	}
