@@ -158,11 +158,16 @@ func TestEvents(t *testing.T) {
 		r.wantApplied(1)
 		r.memory.Bump()
 		r.put("a") // at 3
+		if !r.tapped() {
+			want(t, w, "BOOKMARK @2") // the event proves what is below it
+		}
 		want(t, w, "ADDED a@3")
-		r.wantApplied(2) // an event proves what is below it, at least
 		if r.tapped() {
+			r.wantApplied(1)
 			want(t, w, "BOOKMARK @3")
 			r.wantApplied(3)
+		} else {
+			r.wantApplied(2)
 		}
 		want(t, w, "nothing")
 
@@ -182,6 +187,46 @@ func TestEvents(t *testing.T) {
 			r.wantApplied(4)
 		}
 		want(t, w, "nothing")
+	})
+}
+
+// TestAppliedIsReached: the cache is never taken to have a revision whose number it
+// does not answer under yet. It has that of an item when it takes the next one.
+func TestAppliedIsReached(t *testing.T) {
+	byHand(t, func(t *testing.T, r *rig, _ *spy) {
+		w := r.open("1", nil)
+		last, reached := uint64(1), uint64(1)
+		changes := []func(){
+			func() { r.memory.Bump() }, // a write to another resource
+			func() { r.put("a") },
+			func() { r.put("a", "b") },
+			func() { r.cached.SendProgress(r.memory.Bump()) },
+		}
+		for n := range 256 { // all orders of four
+			for range 4 {
+				changes[n%4]()
+				n /= 4
+			}
+			for settled(); ; settled() {
+				var event watch.Event
+				select {
+				case event = <-w.ResultChan():
+				default:
+				}
+				if event.Object == nil {
+					break
+				}
+				object := must(meta.Accessor(event.Object))
+				reached, last = last, must(r.cached.Versioner().ParseResourceVersion(object.GetResourceVersion()))
+				settled()
+				if applied := r.feed.stream.Revision(); applied > reached {
+					t.Fatalf("%s was taken, the cache is at %d and taken to have %d", short(event), reached, applied)
+				}
+			}
+		}
+		if last == 1 || r.tapped() && reached != last {
+			t.Errorf("it ends at %d and %d", last, reached)
+		}
 	})
 }
 

@@ -286,14 +286,9 @@ func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint
 		return w.overtaken(revision)
 	}
 	if revision > w.at.revision || w.at.seen == 0 {
-		// The first event of its revision proves those below.
 		w.size = w.sizeOf(revision)
-		if revision > w.at.revision {
-			w.at = delivery{revision: revision, whole: w.at.whole}
-			if revision-1 > w.at.whole {
-				w.at.whole = revision - 1
-				w.pending = w.at.whole
-			}
+		if revision > w.at.revision && !w.begins(revision) {
+			return false
 		}
 		if w.size != 1 {
 			w.feed.tears.begin(revision)
@@ -321,6 +316,25 @@ func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint
 		w.at = delivery{revision: revision, whole: revision}
 		w.pending = revision
 	}
+	return true
+}
+
+// begins is called before the first event of a revision, which proves those below.
+// The cache may answer for them when it has also reached their number: until the
+// event is applied it answers under that of the item before.
+func (w *feedWatch) begins(revision uint64) bool {
+	below := revision - 1
+	switch {
+	case below == w.at.revision:
+		if below > w.at.whole {
+			w.pending = below
+		}
+	case w.size != 1: // else the echo comes right after the event
+		if !w.proved(newBookmark(w.feed.newItem, below), below) {
+			return false
+		}
+	}
+	w.at = delivery{revision: revision, whole: below}
 	return true
 }
 
