@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -9,9 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,13 +24,6 @@ const patience = 2 * time.Minute
 // the kubeconfig that it prints, creates, lists and watches over HTTPS, and stops
 // it by a signal while the watch is open.
 func TestProcess(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no process can send SIGINT to another one there")
-	}
-	binary := filepath.Join(t.TempDir(), "apiserver")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
 	for name, tc := range map[string]struct {
 		args   []string
 		signal os.Signal
@@ -48,51 +37,18 @@ func TestProcess(t *testing.T) {
 			temp := t.TempDir()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, binary, tc.args...)
-			cmd.Env = append(os.Environ(), "TMPDIR="+temp)
-			var stderr bytes.Buffer
-			cmd.Stderr = &stderr
-			stdout, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			lines := bufio.NewScanner(stdout)
-			var printed []string
-			url, file := "", ""
-			for lines.Scan() && lines.Text() != "Ctrl-C stops it." {
-				printed = append(printed, lines.Text())
-				if after, ok := strings.CutPrefix(lines.Text(), "Serving on "); ok {
-					url = after
-				}
-				if after, ok := strings.CutPrefix(lines.Text(), "Kubeconfig "); ok {
-					file = after
-				}
-			}
-			if url == "" || file == "" {
-				t.Fatalf("it does not say where it serves, or its kubeconfig: %q; %v: %s", printed, cmd.Wait(), &stderr)
-			}
-			watch := use(t, ctx, url, file)
+			p := startProcess(t, ctx, temp, tc.args...)
+			watch := use(t, ctx, p.url, p.kubeconfig)
 
-			if err := cmd.Process.Signal(tc.signal); err != nil {
+			if err := p.cmd.Process.Signal(tc.signal); err != nil {
 				t.Fatal(err)
 			}
 			if err := watch.Decode(new(any)); err == nil {
 				t.Error("the watch went on after the signal")
 			}
-			for lines.Scan() { // to the end, else Wait would cut it off
-				printed = append(printed, lines.Text())
-			}
-			if !strings.Contains(strings.Join(printed, "\n"), tc.says) {
-				t.Errorf("it does not say %q: %q", tc.says, printed)
-			}
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("it ended with %v", err)
-			}
-			if stderr.Len() > 0 {
-				t.Errorf("on standard error: %s", &stderr)
+			p.wait(t)
+			if !strings.Contains(strings.Join(p.printed, "\n"), tc.says) {
+				t.Errorf("it does not say %q: %q", tc.says, p.printed)
 			}
 			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 				t.Errorf("it left %v behind, %v", left, err)
