@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,9 +42,9 @@ func (instantStorage) GetList(_ context.Context, _ string, opts storage.ListOpti
 func (instantStorage) RequestWatchProgress(context.Context) error { return nil }
 
 // benchStore is a Store over instantStorage whose cache has applied all that the source
-// will answer.
-func benchStore(b testing.TB) *Store {
-	backend, err := NewBackend(Config{Source: instant{}, Pulse: -1})
+// will answer. tracing may be nil.
+func benchStore(b testing.TB, tracing trace.TracerProvider) *Store {
+	backend, err := NewBackend(Config{Source: instant{}, TracerProvider: tracing, Pulse: -1})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -67,7 +69,7 @@ func benchStore(b testing.TB) *Store {
 
 // BenchmarkPassThrough is a method that a Store has nothing to do with.
 func BenchmarkPassThrough(b *testing.B) {
-	store, ctx := benchStore(b), b.Context()
+	store, ctx := benchStore(b, nil), b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := store.RequestWatchProgress(ctx); err != nil {
@@ -83,14 +85,17 @@ func BenchmarkFreshList(b *testing.B) {
 		name    string
 		version string
 		inner   bool
+		tracing trace.TracerProvider
 	}{
 		{name: "inner", inner: true},
 		{name: "unset"},
 		{name: "zero", version: "0"},
 		{name: "known", version: "900"},
+		{name: "unsampled", tracing: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))},
+		{name: "sampled", tracing: sdktrace.NewTracerProvider()},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			decorated := benchStore(b)
+			decorated := benchStore(b, bench.tracing)
 			var store storage.Interface = decorated
 			if bench.inner {
 				store = decorated.inner
@@ -118,7 +123,7 @@ func TestAllocations(t *testing.T) {
 	if raced {
 		t.Skip("not under the race detector; .ci/run has a step without it")
 	}
-	store := benchStore(t)
+	store := benchStore(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	list := &example.PodList{}

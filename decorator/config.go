@@ -89,7 +89,8 @@ type Config struct {
 	Shadow bool
 	// Registerer takes the metrics; nil means none. Several Backends may share one.
 	Registerer prometheus.Registerer
-	// TracerProvider takes a span for each verified read; nil means none.
+	// TracerProvider takes the spans of verified reads and of the floor reads that they
+	// share; nil means none. docs/operations.md lists them.
 	TracerProvider trace.TracerProvider
 }
 

@@ -48,6 +48,10 @@ func (o outcome) String() string {
 		metrics.TooLarge, metrics.Rewound, metrics.Busy, metrics.Stale, metrics.Error}[o]
 }
 
+// fine says that an error which came with the outcome is no failure: an answer, or a
+// caller who has gone.
+func (o outcome) fine() bool { return o == outcomeOK || o == outcomeCanceled }
+
 // outcomeOf names what a read of ours came to.
 func outcomeOf(err error) outcome {
 	if err == nil {
@@ -151,7 +155,7 @@ func (o *observer) readCounter(v verb, route routeKind, result outcome) (counter
 
 // failed notes the error of a read that was ended by it.
 func (o *observer) failed(err error, result outcome) {
-	if err != nil && result != outcomeOK && result != outcomeCanceled {
+	if err != nil && !result.fine() {
 		o.lastError.Store(&ErrorStatus{Time: time.Now(), Message: err.Error()})
 	}
 }

@@ -52,11 +52,10 @@ func (r *read) endSpan(err error, outcome outcome) {
 	if r.target != 0 {
 		r.span.SetAttributes(attribute.Int64("rvfloor.target", int64(r.target)))
 	}
-	endSpan(r.span, err, outcome == outcomeOK || outcome == outcomeCanceled)
+	endSpan(r.span, err, outcome.fine())
 }
 
-// endSpan ends span. What is no failure, such as a caller who has gone, must not look
-// like one.
+// endSpan ends span. fine says that err is no failure of it.
 func endSpan(span trace.Span, err error, fine bool) {
 	if err != nil && !fine {
 		span.RecordError(err)
@@ -81,8 +80,7 @@ func (r *read) part(name string) (context.Context, part) {
 // end ends the part, and returns err.
 func (p part) end(err error) error {
 	if p.span != nil {
-		outcome := outcomeOf(err)
-		endSpan(p.span, err, outcome == outcomeOK || outcome == outcomeCanceled)
+		endSpan(p.span, err, outcomeOf(err).fine())
 	}
 	return err
 }

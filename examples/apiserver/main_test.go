@@ -50,6 +50,9 @@ func TestProcess(t *testing.T) {
 			if !strings.Contains(strings.Join(p.printed, "\n"), tc.says) {
 				t.Errorf("it does not say %q: %q", tc.says, p.printed)
 			}
+			if name == "trace" {
+				wantTrace(t, p.printed)
+			}
 			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 				t.Errorf("it left %v behind, %v", left, err)
 			}

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -65,4 +68,44 @@ func (s *spans) Export(_ context.Context, r *collector.ExportTraceServiceRequest
 		}
 	}
 	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+// printedSpan is what --trace=stdout prints of a span.
+type printedSpan struct {
+	Name                string
+	SpanContext, Parent spanContext
+	Links               []struct{ SpanContext spanContext }
+}
+
+type spanContext struct{ TraceID, SpanID string }
+
+// wantTrace wants a LIST over HTTP to be one trace, from the request down to the read
+// of the floor, which is linked with the read that caused it.
+func wantTrace(t *testing.T, printed []string) {
+	t.Helper()
+	var spans []printedSpan
+	for _, line := range printed {
+		var s printedSpan
+		if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &s) == nil {
+			spans = append(spans, s)
+		}
+	}
+	find := func(match func(printedSpan) bool) (found printedSpan) {
+		if i := slices.IndexFunc(spans, match); i >= 0 {
+			found = spans[i]
+		}
+		return found
+	}
+	floor := find(func(s printedSpan) bool { return s.Name == "rvfloor floor read" })
+	if len(floor.Links) != 1 || floor.Links[0].SpanContext.SpanID != floor.Parent.SpanID {
+		t.Errorf("the floor read is not linked with the one read that caused it: %+v", floor)
+	}
+	var path []string
+	for s := floor; s.Name != ""; {
+		path = append(path, s.Name)
+		s = find(func(parent printedSpan) bool { return parent.SpanContext == s.Parent })
+	}
+	if len(path) < 3 || path[1] != "rvfloor list" || path[2] != "List" || !strings.HasPrefix(path[len(path)-1], "GET ") {
+		t.Errorf("the way up from the floor read is %q, want rvfloor's list, the server's, and so on to the request", path)
+	}
 }
