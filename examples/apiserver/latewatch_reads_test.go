@@ -104,7 +104,6 @@ func (l *lateWatch) write(ctx context.Context, k kind, name string, end time.Tim
 		if err != nil {
 			return err
 		}
-		l.wrote()
 		// A delete's answer has no resourceVersion.
 		now, err := l.etcd.Get(ctx, k.prefix())
 		if err != nil {
@@ -134,12 +133,6 @@ func (l *lateWatch) readAll(ctx context.Context, w written) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
-}
-
-func (l *lateWatch) wrote() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.writes++
 }
 
 // count adds a read to the figures.
