@@ -4,7 +4,9 @@ package etcdlab
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -84,8 +86,17 @@ func TestFrozenMemberAnswersAfterThaw(t *testing.T) {
 	rest := Connect(t, c, ClientConfig{Members: []int{(leader + 1) % 3, (leader + 2) % 3}})
 	put(t, frozen, "k", "1")
 
-	require.NoError(t, c.Freeze(leader))
-	require.NoError(t, c.Freeze(leader))
+	for range 2 {
+		require.NoError(t, c.Freeze(leader))
+		states, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", c.running[leader].cmd.Process.Pid))
+		require.NoError(t, err)
+		require.NotEmpty(t, states)
+		for _, file := range states {
+			state, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Contains(t, string(state), ") T ")
+		}
+	}
 	before := c.Proxy(leader).Stats().UpBytes
 	read := reading(t, frozen, clientv3.WithSerializable())
 	_, err := c.Proxy(leader).Await(soon(t), func(s WireStats) bool { return s.UpBytes > before })
