@@ -18,7 +18,7 @@
 //	client := run.Client("reader 3")
 //	list := client.List("/widgets/", "")
 //	... // the call itself
-//	list.Answered(revision, items) // or list.Failed()
+//	list.Answered(revision, items...) // or list.Failed()
 //	...
 //	err := run.Check().Err()
 //
