@@ -78,7 +78,8 @@ type Resource struct {
 	Prefix string
 	// NewList returns an empty list of its kind. Required.
 	NewList func() runtime.Object
-	// Raw is the storage behind the cache, for UnverifiedDirect; nil: Direct fails.
+	// Raw is the storage behind the cache: for UnverifiedDirect, and for writes and exact
+	// reads when the cache is lost. nil: these fail.
 	Raw storage.Interface
 	// Feed is what the cache watches through. nil: somebody else built the cache,
 	// and it is asked for its revision instead; revisions that changed many objects
@@ -109,7 +110,7 @@ func (b *Backend) Feed(raw storage.Interface, r Resource) (*Feed, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Feed{backend: b, resource: r, raw: raw, newItem: newItem, quiet: make(chan struct{}), observe: newObserver(b, r.GroupResource)}
+	f := &Feed{backend: b, resource: r, raw: raw, newItem: newItem, quiet: make(chan struct{}), epoch: b.floors.Epoch(), observe: newObserver(b, r.GroupResource)}
 	f.stream = b.coordinator.NewStream(progress.StreamConfig{Kick: f.kick, KickNow: f.kickNow, Kicked: f.observe.kicked, Stuck: f.observe.stuck})
 	if err := b.adopt(f); err != nil {
 		f.Close()

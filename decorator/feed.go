@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/util/watchlist"
 
+	"github.com/rvfloor/rvfloor/freshness"
 	"github.com/rvfloor/rvfloor/progress"
 )
 
@@ -30,6 +31,7 @@ type Feed struct {
 	raw      storage.Interface
 	newItem  func() object
 	observe  *observer
+	epoch    *freshness.Epoch // the history that the cache is of
 	stream   *progress.Stream
 	tears    tears
 	fills    fills
@@ -157,7 +159,7 @@ func (f *Feed) whole(key string, opts storage.ListOptions) bool {
 
 // applied is called when the cache has applied every event at or below revision.
 func (f *Feed) applied(revision uint64) {
-	f.backend.floors.Saw(revision)
+	f.epoch.Saw(revision)
 	f.stream.Applied(revision)
 	f.fills.ended()
 }
@@ -191,6 +193,9 @@ func (f *Feed) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	floor, err := f.backend.floors.Next(ctx)
 	if err != nil {
 		return 0, floorFailure(ctx, err, false)
+	}
+	if rewound := f.epoch.Rewound(); rewound != nil {
+		return 0, newFailure(rewound, nil, false) // the floor is one of another history
 	}
 	return floor.Revision, nil
 }

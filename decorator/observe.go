@@ -204,6 +204,13 @@ func (o *observer) breach(message string, keysAndValues ...any) {
 	klog.ErrorS(nil, "rvfloor: "+message, append([]any{"resource", o.gr}, keysAndValues...)...)
 }
 
+// rebuilt says why a cache was built anew.
+func (o *observer) rebuilt(reason string) {
+	o.series.while(func() {
+		o.metrics.StreamReopens.WithLabelValues(o.gr.Group, o.gr.Resource, reason).Inc()
+	})
+}
+
 func (o *observer) overtaken(revision, whole uint64) {
 	o.overtakens.Inc()
 	o.breach("the watch reported progress before the events below it; the cache fills anew", "event", revision, "progress", whole)

@@ -48,21 +48,21 @@ func (s *Store) begin(ctx context.Context, v verb, r route) *read {
 // while its cache is not ready: then there is nothing to wait for.
 func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	s := r.store
+	// Here too, for the reads that need no floor: that the cache has reached a
+	// revision is no proof when it was one of another history.
+	if lost := s.loss(r.verb == verbWatch); lost != nil {
+		return 0, lost
+	}
 	select {
 	case <-s.stream.Done():
 		return 0, newFailure(ErrClosed, nil, r.verb == verbWatch)
 	default:
 	}
-	// Here too, for the reads that need no floor: that the cache has reached a
-	// revision is no proof when it was one of another history.
-	if rewound := s.backend.floors.Rewound(); rewound != nil {
-		return 0, floorFailure(r.ctx, rewound, r.verb == verbWatch)
-	}
 	ready := s.inner.ReadinessCheck() == nil
 	if !ready && !toStorage {
 		_, wait := r.part(spanCacheWait)
 		if err := s.waitReady(r.ctx); err != nil {
-			return 0, wait.end(waitFailure(r.ctx, err, 0, 0, r.verb == verbWatch))
+			return 0, wait.end(r.lostOr(waitFailure(r.ctx, err, 0, 0, r.verb == verbWatch)))
 		}
 		wait.end(nil)
 	}
@@ -76,7 +76,11 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	_, wait := r.part(spanFloorWait)
 	f, err := r.floor(ctx)
 	if err != nil {
-		return 0, wait.end(floorFailure(r.ctx, err, r.verb == verbWatch))
+		return 0, wait.end(r.lostOr(floorFailure(r.ctx, err, r.verb == verbWatch)))
+	}
+	// The floor may be one of the history that has begun since.
+	if lost := s.loss(r.verb == verbWatch); lost != nil {
+		return 0, wait.end(lost)
 	}
 	wait.end(nil)
 	target := f.Revision
@@ -98,12 +102,21 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		s.observe.waiting(-1)
 		s.observe.behind(f.Revision, s.stream.Revision())
 		if err != nil {
-			return 0, wait.end(waitFailure(r.ctx, err, target, s.stream.Revision(), r.verb == verbWatch))
+			return 0, wait.end(r.lostOr(waitFailure(r.ctx, err, target, s.stream.Revision(), r.verb == verbWatch)))
 		}
 		wait.end(nil)
 	}
 	s.observe.fresh(r.verb, time.Since(r.arrived))
 	return target, nil
+}
+
+// lostOr is why the cache is lost, which is more to the point than what came of it, or
+// err where it is not.
+func (r *read) lostOr(err error) error {
+	if lost := r.store.loss(r.verb == verbWatch); lost != nil {
+		return lost
+	}
+	return err
 }
 
 // Send is freshness.Companion: it asks for progress beside the floor read.
@@ -144,7 +157,7 @@ func (r *read) wait(revision uint64) error {
 	defer cancel()
 	_, wait := r.part(spanCacheWait)
 	if err := s.stream.Wait(ctx, revision); err != nil {
-		return wait.end(waitFailure(r.ctx, err, revision, s.stream.Revision(), r.verb == verbWatch))
+		return wait.end(r.lostOr(waitFailure(r.ctx, err, revision, s.stream.Revision(), r.verb == verbWatch)))
 	}
 	return wait.end(nil)
 }
@@ -161,7 +174,7 @@ func (r *read) falls(policy OnUnverified, err error) bool {
 	if err == nil || r.store.backend.cfg.OnUnverified != policy || r.ctx.Err() != nil {
 		return false
 	}
-	if _, rewound := errors.AsType[*RewoundError](err); rewound {
+	if r.store.loss(false) != nil {
 		return policy == UnverifiedDirect // the cache holds what never was
 	}
 	return errors.Is(err, ErrNoFloor) || errors.Is(err, ErrNotFresh)

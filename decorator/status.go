@@ -37,8 +37,8 @@ type Status struct {
 	LastFloorError *ErrorStatus `json:"lastFloorError,omitempty"`
 	// BatchSize is how many callers shared the newest revision read.
 	BatchSize uint64 `json:"batchSize"`
-	// Rewinds is how often the backend was seen to go back; Rewound is why no floor
-	// is read any more, and empty while they are.
+	// Rewinds is how often the backend was seen to go back; Rewound is why reads fail
+	// since, until the caches have been built anew, and else empty.
 	Rewinds uint64 `json:"rewinds"`
 	Rewound string `json:"rewound,omitempty"`
 	// Resources are sorted by group, resource and prefix.
@@ -142,7 +142,7 @@ func (b *Backend) Check(ctx context.Context) error {
 	if b.Mode() != ModeVerify {
 		return nil
 	}
-	if rewound := b.floors.Rewound(); rewound != nil {
+	if rewound := b.rewound(); rewound != nil {
 		return rewound
 	}
 	if !b.record.failing.Load() {
@@ -181,7 +181,7 @@ func (b *Backend) Status() Status {
 	if floor, ok := b.floors.Last(); ok {
 		s.Floor = &FloorStatus{Revision: floor.Revision, AgeSeconds: now.Sub(floor.SentAt).Seconds()}
 	}
-	if rewound := b.floors.Rewound(); rewound != nil {
+	if rewound := b.rewound(); rewound != nil {
 		s.Rewound = rewound.Error()
 	}
 	for _, store := range b.stores() {
@@ -193,11 +193,22 @@ func (b *Backend) Status() Status {
 	return s
 }
 
+// rewound is why reads of a Store fail, or nil.
+func (b *Backend) rewound() *RewoundError {
+	for _, store := range b.stores() {
+		if rewound := store.epoch.Rewound(); rewound != nil {
+			return rewound
+		}
+	}
+	return b.floors.Rewound()
+}
+
+// stores are those that are in use.
 func (b *Backend) stores() (open []*Store) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for c := range b.open {
-		if store, ok := c.(*Store); ok {
+		if store, ok := c.(*Store); ok && !store.healed.Load() {
 			open = append(open, store)
 		}
 	}

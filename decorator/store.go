@@ -3,12 +3,14 @@ package decorator
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/rvfloor/rvfloor/freshness"
 	"github.com/rvfloor/rvfloor/progress"
 )
 
@@ -19,6 +21,9 @@ type Store struct {
 	resource Resource
 	inner    storage.Interface
 	router   router
+	epoch    *freshness.Epoch // the history that the cache is of
+	distrust distrust
+	healed   atomic.Bool // a Healing has another in its place
 	stream   *progress.Stream
 	tears    *tears
 	fills    *fills
@@ -42,9 +47,12 @@ func newStore(b *Backend, inner storage.Interface, r Resource) *Store {
 			prefix:    r.Prefix,
 			versioner: inner.Versioner(),
 		},
-		shadows: make(chan struct{}, maxShadows),
+		epoch:    b.floors.Epoch(),
+		distrust: distrust{found: make(chan struct{})},
+		shadows:  make(chan struct{}, maxShadows),
 	}
 	if r.Feed != nil {
+		s.epoch = r.Feed.epoch
 		s.stream, s.tears, s.fills, s.observe = r.Feed.stream, &r.Feed.tears, &r.Feed.fills, r.Feed.observe
 	} else {
 		s.tears, s.fills, s.observe = &tears{}, &fills{}, newObserver(b, r.GroupResource)
@@ -81,7 +89,11 @@ func (s *Store) Unwrap() storage.Interface { return s.inner }
 func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
 	r := s.router.get(opts)
 	if _, err := storage.PrepareKey(s.resource.Prefix, key, false); err != nil || r.kind == routeInner {
-		return s.inner.Get(ctx, key, opts, out)
+		to, err := s.unverified()
+		if err != nil {
+			return err
+		}
+		return to.Get(ctx, key, opts, out)
 	}
 	if s.bypass(ctx, verbGet, r) {
 		return s.inner.Get(ctx, key, opts, out)
@@ -114,7 +126,11 @@ func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	r := s.router.list(opts)
 	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner {
-		return s.inner.GetList(ctx, key, opts, list)
+		to, err := s.unverified()
+		if err != nil {
+			return err
+		}
+		return to.GetList(ctx, key, opts, list)
 	}
 	if s.bypass(ctx, verbList, r) {
 		return s.inner.GetList(ctx, key, opts, list)
@@ -182,6 +198,9 @@ func (r *read) list(key string, opts storage.ListOptions, list runtime.Object, f
 func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	r := s.router.watch(opts, watchListEnabled())
 	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner {
+		if err := s.loss(true); err != nil && s.backend.Mode() == ModeVerify {
+			return watchFailure(err)
+		}
 		return s.inner.Watch(ctx, key, opts)
 	}
 	if s.bypass(ctx, verbWatch, r) {
@@ -249,18 +268,25 @@ func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object,
 	return err
 }
 
-// Delete goes to the inner storage.
+// Delete goes to the inner storage; to the raw one, without a suggestion, as long as
+// the cache may be of another history than the backend's.
 func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
 	validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions) error {
-	err := s.inner.Delete(ctx, key, out, preconditions, validate, cached, opts)
+	to, cached, err := s.writer(cached)
+	if err == nil {
+		err = to.Delete(ctx, key, out, preconditions, validate, cached, opts)
+	}
 	s.saw(out, err)
 	return err
 }
 
-// GuaranteedUpdate goes to the inner storage.
+// GuaranteedUpdate goes where Delete does.
 func (s *Store) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error {
-	err := s.inner.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, update, cached)
+	to, cached, err := s.writer(cached)
+	if err == nil {
+		err = to.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, update, cached)
+	}
 	s.saw(destination, err)
 	return err
 }
@@ -272,7 +298,7 @@ func (s *Store) saw(out runtime.Object, err error) {
 		return
 	}
 	if revision, err := s.router.versioner.ObjectResourceVersion(out); err == nil {
-		s.backend.floors.Saw(revision)
+		s.epoch.Saw(revision)
 	}
 }
 

@@ -25,7 +25,9 @@ func (m *Metrics) ZeroResource(group, resource string) {
 	for _, outcome := range []string{OK, Busy, Error} {
 		m.DirectLists.WithLabelValues(group, resource, outcome)
 	}
-	m.StreamReopens.WithLabelValues(group, resource, "overtaken")
+	for _, reason := range []string{"overtaken", "rewound", "inconsistent"} {
+		m.StreamReopens.WithLabelValues(group, resource, reason)
+	}
 	m.BookmarksDropped.WithLabelValues(group, resource)
 	m.Breaches.WithLabelValues(group, resource)
 }

@@ -1,0 +1,84 @@
+package decorator
+
+import (
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// endingWatch is a watch that ends with 410 when its generation is lost. A cache that is
+// stopped closes its watches without a word, and a client that then goes on from its
+// last revision would keep what it had of the lost history.
+type endingWatch struct {
+	inner watch.Interface
+	out   chan watch.Event
+	stop  chan struct{}
+	halt  sync.Once
+}
+
+// endingWith wraps a watch, and leaves g when that has ended.
+func endingWith(inner watch.Interface, g *generation) watch.Interface {
+	w := &endingWatch{inner: inner, out: make(chan watch.Event), stop: make(chan struct{})}
+	go w.run(g)
+	return w
+}
+
+// ResultChan is watch.Interface.
+func (w *endingWatch) ResultChan() <-chan watch.Event { return w.out }
+
+// Stop is watch.Interface.
+func (w *endingWatch) Stop() { w.halt.Do(func() { close(w.stop) }) }
+
+func (w *endingWatch) run(g *generation) {
+	defer close(w.out)
+	lost := w.pass(g.lost)
+	w.inner.Stop()
+	g.leave()
+	if lost {
+		w.send(expired(), nil)
+	}
+}
+
+// pass hands events on until the watch is over, and tells whether lost was closed.
+func (w *endingWatch) pass(lost <-chan struct{}) bool {
+	for {
+		select {
+		case event, ok := <-w.inner.ResultChan():
+			if !ok {
+				return false
+			}
+			if !w.send(event, lost) {
+				return isClosed(lost)
+			}
+		case <-lost:
+			return true
+		case <-w.stop:
+			return false
+		}
+	}
+}
+
+func (w *endingWatch) send(event watch.Event, lost <-chan struct{}) bool {
+	select {
+	case w.out <- event:
+		return true
+	case <-lost:
+	case <-w.stop:
+	}
+	return false
+}
+
+func expired() watch.Event {
+	status := apierrors.NewResourceExpired("rvfloor: the history that this watch was of is lost; list again").Status()
+	return watch.Event{Type: watch.Error, Object: &status}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
