@@ -19,7 +19,7 @@ type endingWatch struct {
 
 // endingWith wraps a watch, and leaves g when that has ended.
 func endingWith(inner watch.Interface, g *generation) watch.Interface {
-	w := &endingWatch{inner: inner, out: make(chan watch.Event), stop: make(chan struct{})}
+	w := &endingWatch{inner: inner, out: make(chan watch.Event, cap(inner.ResultChan())), stop: make(chan struct{})}
 	go w.run(g)
 	return w
 }
@@ -27,8 +27,14 @@ func endingWith(inner watch.Interface, g *generation) watch.Interface {
 // ResultChan is watch.Interface.
 func (w *endingWatch) ResultChan() <-chan watch.Event { return w.out }
 
-// Stop is watch.Interface.
-func (w *endingWatch) Stop() { w.halt.Do(func() { close(w.stop) }) }
+// Stop is watch.Interface. As with a cache's watch, what is on its way is still delivered,
+// as far as it has room.
+func (w *endingWatch) Stop() {
+	w.halt.Do(func() {
+		w.inner.Stop()
+		close(w.stop)
+	})
+}
 
 func (w *endingWatch) run(g *generation) {
 	defer close(w.out)
@@ -40,7 +46,7 @@ func (w *endingWatch) run(g *generation) {
 	}
 }
 
-// pass hands events on until the watch is over, and tells whether lost was closed.
+// pass hands events on until the inner watch is over, or lost is closed, which it tells.
 func (w *endingWatch) pass(lost <-chan struct{}) bool {
 	for {
 		select {
@@ -49,22 +55,26 @@ func (w *endingWatch) pass(lost <-chan struct{}) bool {
 				return false
 			}
 			if !w.send(event, lost) {
-				return isClosed(lost)
+				return true
 			}
 		case <-lost:
 			return true
-		case <-w.stop:
-			return false
 		}
 	}
 }
 
+// send is false when lost was closed first.
 func (w *endingWatch) send(event watch.Event, lost <-chan struct{}) bool {
 	select {
 	case w.out <- event:
 		return true
 	case <-lost:
 	case <-w.stop:
+		select {
+		case w.out <- event:
+		default: // nobody reads
+		}
+		return true
 	}
 	return false
 }
@@ -72,13 +82,4 @@ func (w *endingWatch) send(event watch.Event, lost <-chan struct{}) bool {
 func expired() watch.Event {
 	status := apierrors.NewResourceExpired("rvfloor: the history that this watch was of is lost; list again").Status()
 	return watch.Event{Type: watch.Error, Object: &status}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

@@ -144,7 +144,7 @@ func (b *Backends) enter(c *storagebackend.ConfigForResource) (*resource, error)
 	}
 	t.resources++
 	r := newResource(t)
-	r.add("transport", func() { b.leave(r) })
+	r.layers.add("transport", func() { b.leave(r) })
 	b.resources[r] = struct{}{}
 	return r, nil
 }

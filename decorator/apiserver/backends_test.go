@@ -39,7 +39,7 @@ func TestRESTOptionsGetter(t *testing.T) {
 	undecorated := stock(cfg)
 	undecorated.decorator = generic.UndecoratedStorage
 	s := newRegistry(t, "pods", b.RESTOptionsGetter(undecorated))
-	_, ours := s.Storage.Storage.(*decorator.Store)
+	_, ours := s.Storage.Storage.(*decorator.Healing)
 	assert.False(t, ours)
 	assert.Empty(t, b.transports)
 

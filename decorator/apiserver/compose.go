@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/client-go/tools/cache"
 
@@ -42,20 +42,31 @@ func (s spec) validate() error {
 // resource is the composed storage of one resource.
 type resource struct {
 	transport *transport
-	layers    []layer // in the order in which they were made
-	store     *decorator.Store
-	// destroy ends the layers, the last made first, once: API servers call it for each subresource that shares the storage.
+	layers    layers
+	store     *decorator.Healing
+	// destroy ends the layers, once: API servers call it for each subresource that shares the storage.
 	destroy func()
 }
+
+// layers are ended in the reverse of the order in which they were made.
+type layers []layer
 
 type layer struct {
 	name string
 	end  func()
 }
 
+func (l *layers) add(name string, end func()) { *l = append(*l, layer{name: name, end: end}) }
+
+func (l layers) end() {
+	for _, layer := range slices.Backward(l) {
+		layer.end()
+	}
+}
+
 func newResource(t *transport) *resource {
 	r := &resource{transport: t}
-	r.destroy = sync.OnceFunc(r.unwind)
+	r.destroy = sync.OnceFunc(func() { r.layers.end() })
 	return r
 }
 
@@ -64,76 +75,38 @@ func newResource(t *transport) *resource {
 // Each layer needs the ones before it, and two of the steps are bound to their place: the watcher is in the client before
 // etcd3 sees it, because etcd3 keeps the client and opens watches in its own time, out of reach; and the feed is there
 // before the cache, which takes method values of its storage when it is made. The delegator writes, and reads past the
-// cache, through the raw storage: the feed has nothing to add to that. Callers see the store alone.
+// cache, through the raw storage: the feed has nothing to add to that. Callers see the last layer alone, which makes those
+// of a generation again when what they hold is lost.
 func (r *resource) compose(s spec) error {
 	t := r.transport
 	if err := checkSentinel(t.sentinel, s); err != nil {
 		return err
 	}
 	pooled, giveBack := t.clients.take()
-	r.add("connection", giveBack)
+	r.layers.add("connection", giveBack)
 
 	// Untagged watches would go over the floors' connection too, but a raw storage below a feed has none: the feed tags the
 	// cache's, and nobody else watches it.
 	client := newStoreClient(pooled, progress.NewWatcher(t.clients.floor))
-	r.add("client", func() { _ = client.Close() }) // closes the watcher; the error is that its context has ended
+	r.layers.add("client", func() { _ = client.Close() }) // closes the watcher; the error is that its context has ended
 
 	compaction, stop := t.compactor.acquire(s.config.CompactionInterval)
-	r.add("compactor", stop)
+	r.layers.add("compactor", stop)
 
-	raw, closeRaw, err := newRawStorage(client, compaction, s.config, s.newFunc, s.newListFunc, s.prefix)
-	if err != nil {
-		return err
-	}
-	r.add("raw storage", closeRaw)
-
-	described := decorator.Resource{GroupResource: s.config.GroupResource, Prefix: s.prefix, NewList: s.newListFunc, Raw: raw}
-	feed, err := t.backend.Feed(raw, described)
-	if err != nil {
-		return err
-	}
-	r.add("feed", feed.Close)
-	described.Feed = feed
-
-	watchCache, err := cacher.NewCacherFromConfig(cacher.Config{
-		Storage:             feed,
-		Versioner:           storage.APIObjectVersioner{},
-		GroupResource:       s.config.GroupResource,
-		EventsHistoryWindow: s.config.EventsHistoryWindow,
-		ResourcePrefix:      s.prefix,
-		KeyFunc:             s.keyFunc,
-		NewFunc:             s.newFunc,
-		NewListFunc:         s.newListFunc,
-		GetAttrsFunc:        s.attrs,
-		IndexerFuncs:        s.triggers,
-		Indexers:            s.indexers,
-		Codec:               s.config.Codec,
+	store, err := t.backend.Heal(func() (decorator.Generation, error) {
+		g := generation{transport: t, client: client, compaction: compaction}
+		if err := g.compose(s); err != nil {
+			g.layers.end()
+			return decorator.Generation{}, err
+		}
+		return decorator.Generation{Store: g.store, Close: g.layers.end}, nil
 	})
 	if err != nil {
 		return err
 	}
-	r.add("cache", watchCache.Stop)
-	r.add("watch", feed.Quiet) // before the cache is stopped
-
-	delegator := cacher.NewCacheDelegator(watchCache, raw)
-	r.add("delegator", delegator.Stop)
-
-	r.store, err = t.backend.Wrap(delegator, described)
-	if err != nil {
-		return err
-	}
-	r.add("store", r.store.Close)
+	r.store = store
+	r.layers.add("healing", store.Close)
 	return nil
-}
-
-func (r *resource) add(name string, end func()) {
-	r.layers = append(r.layers, layer{name: name, end: end})
-}
-
-func (r *resource) unwind() {
-	for i := len(r.layers) - 1; i >= 0; i-- {
-		r.layers[i].end()
-	}
 }
 
 // checkSentinel refuses a sentinel among a resource's objects: the storage could not decode it.

@@ -39,15 +39,31 @@ func TestCompositionOrder(t *testing.T) {
 			l.end()
 		}
 	}
-	assert.Equal(t, []string{"transport", "connection", "client", "compactor", "raw storage", "feed", "cache", "watch", "delegator", "store"}, built)
-	delegator, ok := r.store.Unwrap().(*cacher.CacheDelegator)
-	require.True(t, ok, "%T", r.store.Unwrap())
+	assert.Equal(t, []string{"transport", "connection", "client", "compactor", "healing"}, built)
+	delegator, ok := r.store.Store().Unwrap().(*cacher.CacheDelegator)
+	require.True(t, ok, "%T", r.store.Store().Unwrap())
 	require.NotNil(t, delegator)
-
 	r.destroy()
 	r.destroy()
 	slices.Reverse(built)
 	assert.Equal(t, built, ended)
+}
+
+// So it is in what a Healing has built, which it ends when the next is there.
+func TestGenerationOrder(t *testing.T) {
+	etcd := startEtcd(t)
+	b := newBackends(t, Config{})
+	r, err := b.open(podSpec(storageConfig(etcd.Endpoints()...), podPrefix))
+	require.NoError(t, err)
+	g := generation{transport: r.transport, client: newStoreClient(r.transport.clients.shared[0], clientv3.NewWatcher(etcd))}
+	require.NoError(t, g.compose(podSpec(storageConfig(etcd.Endpoints()...), podPrefix)))
+	var built []string
+	for _, l := range g.layers {
+		built = append(built, l.name)
+	}
+	assert.Equal(t, []string{"raw storage", "feed", "cache", "watch", "store", "checker"}, built)
+	g.layers.end()
+	_ = g.client.Close()
 }
 
 // The cache works with the functions that the registry has given.

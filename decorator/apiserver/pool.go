@@ -18,6 +18,7 @@ import (
 // with many custom resources is thousands of connections (kubernetes#111622).
 type pool struct {
 	floor *clientv3.Client
+	conns doubting // of the shared ones
 
 	mu     sync.Mutex
 	shared []*clientv3.Client
@@ -47,7 +48,7 @@ func newPool(ctx context.Context, tc storagebackend.TransportConfig, size int, e
 	})
 	for i := range p.shared {
 		group.Go(func() (err error) {
-			p.shared[i], err = dial(ctx, tc, extra...)
+			p.shared[i], err = dial(ctx, tc, append([]grpc.DialOption{grpc.WithStatsHandler(&p.conns)}, extra...)...)
 			return err
 		})
 	}

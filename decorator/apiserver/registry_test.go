@@ -71,9 +71,9 @@ func tryRegistry(resource string, options generic.RESTOptionsGetter) (*genericre
 }
 
 // decorated answers the registry's storage, which must be ours.
-func decorated(t *testing.T, s *genericregistry.Store) *decorator.Store {
+func decorated(t *testing.T, s *genericregistry.Store) *decorator.Healing {
 	t.Helper()
-	store, ok := s.Storage.Storage.(*decorator.Store)
+	store, ok := s.Storage.Storage.(*decorator.Healing)
 	require.True(t, ok, "%T", s.Storage.Storage)
 	return store
 }

@@ -63,6 +63,7 @@ func (t *transport) connect(ctx context.Context, cfg Config, c *storagebackend.C
 	if err != nil {
 		return errors.Join(err, clients.close())
 	}
+	clients.conns.backend.Store(backend)
 	t.clients, t.compactor, t.backend = clients, newCompactor(clients.shared[0]), backend
 	t.connected.Store(true)
 	return nil

@@ -74,8 +74,8 @@ func cached(kind sides.Kind, ask func(storage.Interface) sides.Call) opener {
 // brought the cache to the floor, in all runs and the warm-up.
 func (b *bench) tellAhead() {
 	for _, s := range b.sides {
-		if store, ok := s.store.(*decorator.Store); ok {
-			paid, sent := store.AheadPaid()
+		if store, ok := s.store.(*decorator.Healing); ok {
+			paid, sent := store.Store().AheadPaid()
 			fmt.Fprintf(b.log, "%s: %d progress requests beside a floor read, %d of them sufficed\n", s.name, sent, paid)
 		}
 	}
