@@ -15,11 +15,12 @@ type endingWatch struct {
 	out   chan watch.Event
 	stop  chan struct{}
 	halt  sync.Once
+	over  <-chan struct{} // the Healing was closed: who has not stopped may never read
 }
 
-// endingWith wraps a watch, and leaves g when that has ended.
-func endingWith(inner watch.Interface, g *generation) watch.Interface {
-	w := &endingWatch{inner: inner, out: make(chan watch.Event, cap(inner.ResultChan())), stop: make(chan struct{})}
+// endingWith wraps a watch of g, which it leaves when the watch has ended.
+func endingWith(inner watch.Interface, g *generation, over <-chan struct{}) watch.Interface {
+	w := &endingWatch{inner: inner, out: make(chan watch.Event, cap(inner.ResultChan())), stop: make(chan struct{}), over: over}
 	go w.run(g)
 	return w
 }
@@ -69,14 +70,15 @@ func (w *endingWatch) send(event watch.Event, lost <-chan struct{}) bool {
 	case w.out <- event:
 		return true
 	case <-lost:
+		return false
 	case <-w.stop:
-		select {
-		case w.out <- event:
-		default: // nobody reads
-		}
-		return true
+	case <-w.over:
 	}
-	return false
+	select {
+	case w.out <- event:
+	default: // nobody reads
+	}
+	return true
 }
 
 func expired() watch.Event {

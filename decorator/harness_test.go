@@ -131,11 +131,8 @@ func newRig(t *testing.T, s setup) *rig {
 	return r
 }
 
-// newCache is upstream's cache of a prefix as an API server builds it: it watches
-// over, and what it does not know is answered from raw.
-func newCache(t *testing.T, prefix string, over, raw storage.Interface) (*cacher.Cacher, *cacher.CacheDelegator) {
-	t.Helper()
-	c, err := cacher.NewCacherFromConfig(cacher.Config{
+func cacherConfig(prefix string, over storage.Interface) cacher.Config {
+	return cacher.Config{
 		Storage:             over,
 		Versioner:           storage.APIObjectVersioner{},
 		GroupResource:       pods,
@@ -146,7 +143,14 @@ func newCache(t *testing.T, prefix string, over, raw storage.Interface) (*cacher
 		NewFunc:             newPod,
 		NewListFunc:         newPodList,
 		Codec:               codec,
-	})
+	}
+}
+
+// newCache is upstream's cache of a prefix as an API server builds it: it watches
+// over, and what it does not know is answered from raw.
+func newCache(t *testing.T, prefix string, over, raw storage.Interface) (*cacher.Cacher, *cacher.CacheDelegator) {
+	t.Helper()
+	c, err := cacher.NewCacherFromConfig(cacherConfig(prefix, over))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (h *Healing) Watch(ctx context.Context, key string, opts storage.ListOption
 		g.leave()
 		return nil, err
 	}
-	return endingWith(w, g), nil
+	return endingWith(w, g, h.life.Done()), nil
 }
 
 // Create is the Store's.

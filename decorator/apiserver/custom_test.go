@@ -30,7 +30,7 @@ func TestCustomResourcesLeaveNothing(t *testing.T) {
 	list(t, stays)
 	transport := b.connected()[0]
 
-	var stores []weak.Pointer[decorator.Store]
+	var stores []weak.Pointer[decorator.Healing]
 	comeAndGo := func(resource string) {
 		r, err := tryRegistry(resource, getter)
 		require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestCustomResourcesLeaveNothing(t *testing.T) {
 	goleak.VerifyNone(t, goroutines)
 	assert.Eventually(t, func() bool {
 		runtime.GC()
-		return !slices.ContainsFunc(stores, func(s weak.Pointer[decorator.Store]) bool { return s.Value() != nil })
+		return !slices.ContainsFunc(stores, func(s weak.Pointer[decorator.Healing]) bool { return s.Value() != nil })
 	}, wait, tick, "nothing refers to a Store that is gone, nor to its stream and its floor")
 	list(t, stays)
 }
