@@ -37,7 +37,8 @@ type truth struct {
 	sums      map[string][]sumAt // by prefix
 }
 
-// sumAt is the sum of the state below a prefix, from one revision on.
+// sumAt is the sum of the state below a prefix, from one revision on; of those with
+// the same revision the last counts.
 type sumAt struct{ revision, sum uint64 }
 
 func newTruth(seed maphash.Seed) *truth {
@@ -88,14 +89,10 @@ func (t *truth) delta(change Change, revision uint64) uint64 {
 }
 
 func add(sums []sumAt, revision, delta uint64) []sumAt {
-	var before sumAt
 	if n := len(sums); n > 0 {
-		before = sums[n-1]
-		if before.revision == revision {
-			sums = sums[:n-1]
-		}
+		delta += sums[n-1].sum
 	}
-	return append(sums, sumAt{revision, before.sum + delta})
+	return append(sums, sumAt{revision, delta})
 }
 
 // sumBelow returns the sum of the state below the prefix at the revision.
