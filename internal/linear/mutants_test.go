@@ -125,6 +125,17 @@ var mutants = map[string]mutant{
 		c.items[0].Value += "x"
 		return WrongValue, true
 	}),
+	"a get has a deletion as an object": onRead(func(w *world, c *call) (Kind, bool) {
+		for _, r := range w.last().truth {
+			for _, change := range r.Changes {
+				if c.kind == get && change.Deleted && change.Key == c.target {
+					c.items = []Item{{Key: change.Key, Revision: r.Revision}}
+					return WrongValue, true
+				}
+			}
+		}
+		return "", false
+	}),
 	"a write is acknowledged, with a revision, and nowhere": onWrite(func(w *world, c *call) (fault, bool) {
 		told := 1 + w.rng.Uint64N(w.now()+1)
 		if c.outcome != failed || c.write >= Txn || !w.unchanged(c.changes, told-1, told) {
@@ -213,6 +224,13 @@ var mutants = map[string]mutant{
 		v.events = append(v.events, v.events[i])
 		return WatchBack
 	}),
+	"a watch delivers one of several changes twice": onView(2, func(w *world, v *view, i int) Kind {
+		if i == 0 || v.events[i].Bookmark || v.events[i-1].Bookmark || v.events[i].Revision != v.events[i-1].Revision {
+			return ""
+		}
+		v.events = slices.Insert(v.events, i, v.events[i-1])
+		return WatchBack
+	}),
 	"a bookmark goes back": onView(2, func(w *world, v *view, i int) Kind {
 		if v.events[i].Revision == v.events[len(v.events)-1].Revision {
 			return ""
@@ -248,6 +266,19 @@ var mutants = map[string]mutant{
 	"a list is older than what was restored": afterRestore(func(w *world, c *call, base uint64) (Kind, bool) {
 		return BelowAcknowledged, w.tellAt(c, base-1)
 	}),
+	"a write is put into what was restored": afterRestore(func(w *world, c *call, base uint64) (Kind, bool) {
+		c.kind, c.write, c.changes = write, Txn, w.last().truth[base-1].Changes
+		c.outcome, c.revision = done, base
+		return WriteOrder, true
+	}),
+	"porcupine sees that a get is older than what was restored": afterRestore(func(w *world, c *call, base uint64) (Kind, bool) {
+		now, live := w.at("/a/1", base)
+		if !live {
+			return "", false
+		}
+		c.kind, c.target = get, "/a/1"
+		return SecondOpinion, w.tellAt(c, now.Revision-1)
+	}),
 	"porcupine sees that a get misses an acknowledged write": onWrite(func(w *world, c *call) (fault, bool) {
 		if c.revision == 0 || c.changes[0] != (Change{Key: "/a/1", Value: c.changes[0].Value}) || !w.unchanged(c.changes[:1], c.applied, w.now()) {
 			return fault{}, false
@@ -255,7 +286,7 @@ var mutants = map[string]mutant{
 		late := &call{client: "late", kind: get, target: "/a/1", begin: c.end + 1, end: c.end + 2}
 		w.tell(late, c.applied-1)
 		w.calls = append(w.calls, late)
-		return fault{SecondOpinion, -1}, true
+		return fault{SecondOpinion, 0}, true
 	}),
 }
 
@@ -429,7 +460,7 @@ func TestMutantsAreCaught(t *testing.T) {
 				planted++
 				report := w.play(t, Config{SecondOpinion: []string{"/a/1"}}, seed%2 == 0)
 				found := slices.ContainsFunc(report.Violations, func(v Violation) bool {
-					return v.Kind == f.kind && (f.begin < 0 || v.At.Nanoseconds() == f.begin)
+					return v.Kind == f.kind && (f.kind == SecondOpinion || v.At.Nanoseconds() == f.begin)
 				})
 				if !found {
 					t.Fatalf("seed %d: no %q in the operation that began at %d, but: %v", seed, f.kind, f.begin, report.Err())

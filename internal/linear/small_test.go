@@ -1,0 +1,82 @@
+package linear
+
+import (
+	"maps"
+	"testing"
+)
+
+// tell is Truth, for revisions with one change each.
+func tell(t *testing.T, r *Run, from uint64, changes ...Change) {
+	t.Helper()
+	for i, change := range changes {
+		if err := r.Truth(Revision{from + uint64(i), []Change{change}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func expect(t *testing.T, r *Run, want map[Kind]int) {
+	t.Helper()
+	if report := r.Check(); !maps.Equal(report.Counts, want) {
+		t.Errorf("expected %v, found: %v", want, report.Err())
+	}
+}
+
+var (
+	putX = Change{Key: "/a", Value: "x"}
+	putY = Change{Key: "/a", Value: "y"}
+	gone = Change{Key: "/a", Deleted: true}
+)
+
+// TestAnswersDuringARestore may be of the history to come, of which nothing is known
+// when they are recorded.
+func TestAnswersDuringARestore(t *testing.T) {
+	r := New(Config{Prefix: "/none/"})
+	tell(t, r, 1, putX, gone, putX)
+	reader := r.Client("reader")
+	r.Restoring()
+	before, after := reader.List("/", ""), reader.List("/", "")
+	before.Answered(3, Item{"/a", "x", 3})
+	after.Answered(3, Item{"/a", "y", 3})
+	wrong := reader.List("/", "")
+	wrong.Answered(3, Item{"/a", "z", 3})
+	if err := r.Restored(2); err != nil {
+		t.Fatal(err)
+	}
+	tell(t, r, 3, putY)
+	expect(t, r, map[Kind]int{WrongValue: 1})
+}
+
+// TestOneDeletionThatTimedOut accounts for one, and not for two.
+func TestOneDeletionThatTimedOut(t *testing.T) {
+	r := New(Config{})
+	tell(t, r, 1, putX, gone, putY, gone)
+	client := r.Client("c")
+	client.Write(Create, putX).Acknowledged(1)
+	client.Write(Delete, gone)
+	client.Write(Create, putY).Acknowledged(3)
+	expect(t, r, map[Kind]int{PhantomWrite: 1})
+}
+
+// TestLostWriteIsReportedOnce, and does not make others look wrong.
+func TestLostWriteIsReportedOnce(t *testing.T) {
+	r := New(Config{})
+	tell(t, r, 1, putX)
+	client := r.Client("c")
+	client.Write(Create, putX).Acknowledged(1)
+	client.Write(Update, putY).Acknowledged(2)
+	client.List("/", "").Answered(1, Item{"/a", "x", 1})
+	expect(t, r, map[Kind]int{LostWrite: 1})
+}
+
+// TestPorcupineKnowsThatVersionsGoUp, also of writes that all overlap.
+func TestPorcupineKnowsThatVersionsGoUp(t *testing.T) {
+	r := New(Config{SecondOpinion: []string{"/a"}})
+	client := r.Client("c")
+	client.Write(Create, putX)
+	client.Write(Update, putY)
+	tell(t, r, 1, putX, putY)
+	client.Get("/a", "").Answered(0, Item{"/a", "y", 2})
+	client.Get("/a", "").Answered(0, Item{"/a", "x", 1})
+	expect(t, r, map[Kind]int{BackInTime: 1, SecondOpinion: 1})
+}
