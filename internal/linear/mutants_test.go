@@ -231,6 +231,10 @@ var mutants = map[string]mutant{
 		v.events = slices.Insert(v.events, i, v.events[i-1])
 		return WatchBack
 	}),
+	"a watch delivers what has not come to pass": onView(1, func(w *world, v *view, i int) Kind {
+		v.events = append(v.events, Event{Key: "/a/1", Value: "x", Revision: w.now() + 5})
+		return WatchPhantom
+	}),
 	"a bookmark goes back": onView(2, func(w *world, v *view, i int) Kind {
 		if v.events[i].Revision == v.events[len(v.events)-1].Revision {
 			return ""

@@ -64,9 +64,20 @@ func TestLostWriteIsReportedOnce(t *testing.T) {
 	tell(t, r, 1, putX)
 	client := r.Client("c")
 	client.Write(Create, putX).Acknowledged(1)
-	client.Write(Update, putY).Acknowledged(2)
+	client.Write(Update, putY).Acknowledged(1)
 	client.List("/", "").Answered(1, Item{"/a", "x", 1})
 	expect(t, r, map[Kind]int{LostWrite: 1})
+}
+
+// TestTruthLetsGo of the items that it bears out, and of no others.
+func TestTruthLetsGo(t *testing.T) {
+	r := New(Config{})
+	r.Client("c").List("/", "").Answered(1, Item{"/a", "x", 1})
+	r.Client("c").List("/", "").Answered(2, Item{"/a", "x", 2}, Item{"/b", "x", 2})
+	tell(t, r, 1, putX)
+	if r.heldItems != 2 || len(r.held) != 1 {
+		t.Errorf("%d items of %d answers are kept", r.heldItems, len(r.held))
+	}
 }
 
 // TestPorcupineKnowsThatVersionsGoUp, also of writes that all overlap.
