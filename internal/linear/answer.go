@@ -15,24 +15,27 @@ func (r *Run) answered(h held) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.projectLocked(h.op, h.items)
-	r.held = append(r.held, h)
+	if r.heldItems+len(h.items) > r.cfg.Hold {
+		h.items, h.dropped = nil, true
+	}
 	r.heldItems += len(h.items)
-	r.judgeHeldLocked(false)
-	for i := 0; r.heldItems > r.cfg.Hold && i < len(r.held); i++ {
-		r.heldItems -= len(r.held[i].items)
-		r.held[i].items, r.held[i].dropped = nil, true
+	if r.knownLocked(h.op) {
+		r.judgeLocked(h)
+	} else {
+		r.held = append(r.held, h)
 	}
 }
 
-// judgeHeldLocked judges the answers in the order in which they came, up to the first
-// that the truth has not reached; at the end of the run, all.
+// judgeHeldLocked judges the answers that the truth has reached; at the end of the
+// run, all.
 func (r *Run) judgeHeldLocked(all bool) {
-	for len(r.held) > 0 && (all || r.knownLocked(r.held[0].op)) {
-		h := r.held[0]
-		r.held[0] = held{}
-		r.held = r.held[1:]
-		r.judgeLocked(h)
-	}
+	r.held = slices.DeleteFunc(r.held, func(h held) bool {
+		known := all || r.knownLocked(h.op)
+		if known {
+			r.judgeLocked(h)
+		}
+		return known
+	})
 }
 
 // knownLocked reports whether all that the truth will ever say about the answer has
@@ -42,7 +45,8 @@ func (r *Run) knownLocked(o *op) bool {
 		return false
 	}
 	_, possible := r.epochsOf(o)
-	return o.revision <= possible[len(possible)-1].truth.last
+	last := possible[len(possible)-1]
+	return last != r.inForceLocked() || o.revision <= last.truth.last
 }
 
 // judgeLocked compares one answer with the state at its revision. One that is wrong

@@ -26,8 +26,7 @@ func (r *Run) Restoring() {
 // Restored says that the backend has been put back to its state at a revision, and
 // that operations which begin from now on must see the history that goes on from
 // there. All Truth of the history before must have been told; what is told from now
-// on is the new one's, above the revision. The error
-// names a call that cannot be so.
+// on is the new one's, above the revision. The error says what cannot be so.
 func (r *Run) Restored(revision uint64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -53,7 +53,9 @@ func (r *Run) order(e *epoch) {
 	}
 }
 
-// standing returns the operations of the epoch that have a place in its order.
+// standing returns the operations of the epoch that have a place in its order. One
+// that ran into a restore has none; nor has a write that timed out before one, as it
+// may have taken effect after.
 func (r *Run) standing(e *epoch) (ops []*op) {
 	for _, c := range r.clients {
 		for _, o := range c.ops {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -111,8 +112,8 @@ func (r *Report) Err() error {
 			errs = append(errs, fmt.Errorf("fault %q happened %d times, and was planned %d times", f.Name, f.Happened, f.Planned))
 		}
 	}
-	for key, operations := range r.Second {
-		if operations == 0 {
+	for _, key := range slices.Sorted(maps.Keys(r.Second)) {
+		if r.Second[key] == 0 {
 			errs = append(errs, fmt.Errorf("no operation on %s for the second opinion", key))
 		}
 	}

@@ -35,7 +35,7 @@ type Run struct {
 	clients   []*Client
 	epochs    []*epoch // the last is in force, or will be when the restore is over
 	restoring int64    // when the restore that is under way began; 0: none is
-	held      []held   // answers ahead of the truth, in the order in which they came
+	held      []held   // answers ahead of the truth
 	wrong     []held   // answers that the truth contradicts
 	heldItems int      // of both
 	watches   []*Watch
@@ -67,7 +67,7 @@ func New(cfg Config) *Run {
 
 // Truth tells what the backend held: its revisions in ascending order, each whole.
 // It says nothing about who wrote them. A revision without changes says only that
-// the truth is known up to it. The error names a revision that came out of order.
+// the truth is known up to it. To tell several at once costs less. The error names a revision that came out of order.
 func (r *Run) Truth(revisions ...Revision) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 // worlds are how many simulated runs a property is tried on.
-const worlds = 40
+const worlds = 30
 
 // TestRightRunsPass is the property that nothing is found where nothing is wrong.
 func TestRightRunsPass(t *testing.T) {
