@@ -143,8 +143,8 @@ func (b *Backend) Wrap(cache storage.Interface, r Resource) (*Store, error) {
 	return s, nil
 }
 
-// Doubt tells that a connection to the backend was made anew: what answers now may have
-// another history than what answered before. Until a floor proves the contrary, no write
+// Doubt tells that a connection to the backend was lost or made: what answers now may
+// have another history than what answered before. Until a floor proves the contrary, no write
 // begins with what a cache suggests.
 func (b *Backend) Doubt() { b.floors.Doubt() }
 

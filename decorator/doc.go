@@ -19,6 +19,17 @@
 // revision from before a restore, once the new history has passed it. Whole
 // revisions on a Store without a Feed.
 //
+// # After a restore
+//
+// A backend whose history went back (a restore, another cluster) is known by a revision
+// below one seen, the cluster's id, a member's raft term, and the chain of links at the
+// sentinel's key, which Config.Pulse makes longer. From then on no Store answers from
+// its cache, and writes begin with what is stored; they do so too from when a
+// connection was lost until a floor has proved that the history is the same. A Healing
+// builds cache and Store anew, also where upstream's consistency checker has found a
+// cache to be wrong. What is not noticed: a restore that lost no link of the chain, to
+// which enough was written since, and whose ids and terms tell nothing.
+//
 // # Wiring
 //
 //	backend, err := decorator.NewBackend(decorator.Config{

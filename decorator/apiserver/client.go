@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/server/egressselector"
@@ -30,6 +31,9 @@ const (
 	// that ping more often than each 10 s.
 	keepaliveTime    = 30 * time.Second
 	keepaliveTimeout = 10 * time.Second
+	// maxReconnect is the longest time between tries to connect again. Not upstream's, which is gRPC's two minutes: etcd that
+	// was gone for some minutes, as for a restore, would go on to be gone for as long.
+	maxReconnect = 2 * time.Second
 )
 
 // dial opens a client for the transport and returns it when its connection is ready, as the API server's own storage
@@ -83,6 +87,10 @@ func clientConfig(tc storagebackend.TransportConfig) (clientv3.Config, error) {
 		DialKeepAliveTime:    keepaliveTime,
 		DialKeepAliveTimeout: keepaliveTimeout,
 		Logger:               clientLogger(),
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: time.Second, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnect},
+			MinConnectTimeout: dialTimeout,
+		})},
 	}
 	// No file at all means plain text: any TLS config, even an empty one, would make the client use TLS for endpoints
 	// without a scheme.

@@ -20,6 +20,7 @@
 //   - Resources share a few etcd clients, and one more for floors and the watches of caches; upstream has one for each resource.
 //   - That client has neither upstream's gRPC metrics nor its trace handler: rvfloor counts its own reads.
 //   - The compactor is ours alone, also beside resources without a watch cache, which bring upstream's.
+//   - A lost connection is tried again each 2 s at least; upstream's wait grows to two minutes.
 //   - A client that cannot connect is closed, and a resource that cannot be built leaves nothing behind.
 //   - ETCD_CLIENT_DEBUG is obeyed.
 package apiserver

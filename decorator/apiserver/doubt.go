@@ -9,19 +9,15 @@ import (
 	"github.com/rvfloor/rvfloor/decorator"
 )
 
-// doubting tells a backend of each connection that its clients make: what is at the other end may have been restored
-// meanwhile. It comes before the first call on the connection, so that no write goes over it that was made of what a cache
-// suggests and that nobody has checked since. It goes in as a stats handler, which alone hears of connections.
-type doubting struct {
-	backend atomic.Pointer[decorator.Backend]
-}
+// doubting tells a backend of each connection of its clients that ends or is made: what answers next may have been restored
+// meanwhile. So no write that was made of what a cache suggests goes to a backend that nobody has checked since, but for
+// one that was made in the very moment in which the connection was lost, and then found another at once. It goes in as a
+// stats handler, which alone hears of connections.
+type doubting struct{ backend atomic.Pointer[decorator.Backend] }
 
 // HandleConn is stats.Handler.
-func (d *doubting) HandleConn(_ context.Context, s stats.ConnStats) {
-	if _, ok := s.(*stats.ConnBegin); !ok {
-		return
-	}
-	if backend := d.backend.Load(); backend != nil { // nil: the first ones
+func (d *doubting) HandleConn(context.Context, stats.ConnStats) {
+	if backend := d.backend.Load(); backend != nil { // nil: the first connections
 		backend.Doubt()
 	}
 }
