@@ -13,7 +13,9 @@ import (
 // meanwhile. So no write that was made of what a cache suggests goes to a backend that nobody has checked since, but for
 // one that was made in the very moment in which the connection was lost, and then found another at once. It goes in as a
 // stats handler, which alone hears of connections.
-type doubting struct{ backend atomic.Pointer[decorator.Backend] }
+type doubting struct {
+	backend atomic.Pointer[decorator.Backend]
+}
 
 // HandleConn is stats.Handler.
 func (d *doubting) HandleConn(context.Context, stats.ConnStats) {

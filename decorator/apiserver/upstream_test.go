@@ -23,8 +23,9 @@ var watchedUpstream = map[string]struct{ sum, counterpart string }{
 	"storage/storagebackend/factory/etcd3.go:newETCD3Client":         {"661391f08efacd51", "clientConfig, dial"},
 	"storage/storagebackend/factory/etcd3.go:blockUntilReady":        {"0fffc0ab9a307306", "waitReady"},
 	"storage/storagebackend/factory/etcd3.go:startCompactorOnce":     {"d5892126873d5d61", "compactor"},
-	"storage/storagebackend/factory/etcd3.go:newETCD3Storage":        {"acb9b14e9d637a64", "newRawStorage, compose"},
+	"storage/storagebackend/factory/etcd3.go:newETCD3Storage":        {"acb9b14e9d637a64", "newRawStorage, generation.compose"},
 	"registry/generic/registry/storage_factory.go:StorageWithCacher": {"b550765a4ce6c392", "compose"},
+	"storage/cacher/delegator.go:NewCacheDelegator":                  {"b1d7fed2f3ffcca4", "generation.compose, check"},
 	"registry/generic/storage_decorator.go:UndecoratedStorage":       {"e20ec703a8747d3e", "RESTOptionsGetter"},
 }
 

@@ -16,7 +16,7 @@ func TestUpstreamSuite(t *testing.T) { upstreamsuite.Run(t, upstreamSetup) }
 // upstreamSetup is what an API server does for one resource.
 func upstreamSetup(t testing.TB, opts upstreamsuite.SetupOptions) upstreamsuite.Setup {
 	etcd := upstreamsuite.StartEtcd(t)
-	cfg := Config{Registerer: prometheus.NewRegistry()}
+	cfg := Config{Registerer: prometheus.NewRegistry(), Pulse: -1} // no write of ours while the cache is filled
 	if opts.Pristine {
 		cfg.SentinelKey = new("")
 	}
