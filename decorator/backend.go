@@ -62,7 +62,7 @@ func NewBackend(cfg Config) (*Backend, error) {
 	if cfg.TracerProvider != nil {
 		b.tracer = cfg.TracerProvider.Tracer("github.com/rvfloor/rvfloor/decorator")
 	}
-	b.floors, err = freshness.NewFloors(cfg.Source, freshness.Config{Hooks: b.floorHooks()})
+	b.floors, err = freshness.NewFloors(cfg.Source, freshness.Config{Timeout: cfg.MaxWait, Patience: cfg.MaxWait, Hooks: b.floorHooks()})
 	if err != nil {
 		b.series.release()
 		return nil, err

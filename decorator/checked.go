@@ -31,7 +31,7 @@ func (c *Checked) Ready() bool { return c.cache.Ready() }
 // found to differ from the backend's.
 func (c *Checked) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	r := read{store: c.store, ctx: ctx, verb: verbList}
-	_, err := r.list(key, opts, list, 0)
+	_, err := r.list(key, &opts, list, 0)
 	return err
 }
 

@@ -73,7 +73,7 @@ func (d *direct) enter(same, key string, opts storage.ListOptions) *directList {
 	if l == nil {
 		l = &directList{Group: joinnext.New(func(ctx context.Context, _ joinnext.Call) (runtime.Object, error) {
 			return d.send(ctx, key, opts)
-		}, directTimeout, false)}
+		}, joinnext.Config{Timeout: directTimeout})}
 		d.lists[same] = l
 	}
 	l.users++

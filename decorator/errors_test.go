@@ -38,7 +38,7 @@ func TestErrorTable(t *testing.T) {
 		},
 		"floor that does not come": {
 			fault: func(r *rig) { r.blockFloors() },
-			kind:  ErrNoFloor, code: 504, watch: 429, result: outcomeNoFloor, cause: errMaxWait,
+			kind:  ErrNoFloor, code: 504, watch: 429, result: outcomeNoFloor, cause: freshness.ErrTimeout,
 		},
 		"not fresh": {
 			fault: func(r *rig) { r.cached.Hold(); r.memory.Bump() },

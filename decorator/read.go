@@ -70,11 +70,9 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		r.target = r.route.least
 		return r.target, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(r.ctx, s.backend.cfg.MaxWait, errMaxWait)
-	defer cancel()
 	r.ahead = s.stream.Begin()
 	_, wait := r.part(spanFloorWait)
-	f, err := r.floor(ctx)
+	f, err := r.floor()
 	if err != nil {
 		return 0, wait.end(r.lostOr(floorFailure(r.ctx, err, r.verb == verbWatch)))
 	}
@@ -96,10 +94,8 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	}
 	s.observe.behind(f.Revision, s.stream.Revision())
 	if ready || !toStorage {
-		s.observe.waiting(1)
 		_, wait := r.part(spanCacheWait)
-		err = r.ahead.Wait(ctx, target)
-		s.observe.waiting(-1)
+		err := r.await(target)
 		s.observe.behind(f.Revision, s.stream.Revision())
 		if err != nil {
 			return 0, wait.end(r.lostOr(waitFailure(r.ctx, err, target, s.stream.Revision(), r.verb == verbWatch)))
@@ -117,6 +113,20 @@ func (r *read) lostOr(err error) error {
 		return lost
 	}
 	return err
+}
+
+// await blocks until the cache has reached target. A deadline costs more than all else
+// here, so only who has to wait gets one.
+func (r *read) await(target uint64) error {
+	s := r.store
+	if s.stream.Revision() >= target {
+		return r.ahead.Wait(r.ctx, target)
+	}
+	ctx, cancel := context.WithDeadlineCause(r.ctx, r.arrived.Add(s.backend.cfg.MaxWait), errMaxWait)
+	defer cancel()
+	s.observe.waiting(1)
+	defer s.observe.waiting(-1)
+	return r.ahead.Wait(ctx, target)
 }
 
 // Send is freshness.Companion: it asks for progress beside the floor read.
@@ -141,12 +151,12 @@ func (r *read) Settle(ctx context.Context, floor freshness.Floor) {
 // settleTime is some round trips of a progress request that was sent with the read.
 const settleTime = 2 * time.Millisecond
 
-func (r *read) floor(ctx context.Context) (freshness.Floor, error) {
+func (r *read) floor() (freshness.Floor, error) {
 	b := r.store.backend
 	if r.route.kind == routeBounded {
-		return b.floors.WithinBeside(ctx, b.cfg.MaxStaleness, r)
+		return b.floors.WithinBeside(r.ctx, b.cfg.MaxStaleness, r)
 	}
-	return b.floors.NextBeside(ctx, r)
+	return b.floors.NextBeside(r.ctx, r)
 }
 
 // wait blocks until the cache has all of a revision of which it was seen to have a

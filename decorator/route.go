@@ -58,12 +58,12 @@ type router struct {
 	versioner storage.Versioner
 }
 
-func (r router) list(opts storage.ListOptions) route {
+func (r *router) list(opts *storage.ListOptions) route {
 	version, err := r.versioner.ParseResourceVersion(opts.ResourceVersion)
 	if err != nil {
 		return route{}
 	}
-	pred, match := opts.Predicate, opts.ResourceVersionMatch
+	pred, match := &opts.Predicate, opts.ResourceVersionMatch
 	token := pred.Continue != ""
 	switch {
 	case token && opts.Recursive:
@@ -101,7 +101,7 @@ func (r router) list(opts storage.ListOptions) route {
 	}
 }
 
-func (r router) get(opts storage.GetOptions) route {
+func (r *router) get(opts storage.GetOptions) route {
 	version, err := r.versioner.ParseResourceVersion(opts.ResourceVersion)
 	switch {
 	case err != nil:
@@ -120,7 +120,7 @@ func (r router) get(opts storage.GetOptions) route {
 
 // watch routes a Watch. watchList is upstream's feature gate: without it
 // SendInitialEvents is ignored.
-func (r router) watch(opts storage.ListOptions, watchList bool) route {
+func (r *router) watch(opts *storage.ListOptions, watchList bool) route {
 	version, err := r.versioner.ParseResourceVersion(opts.ResourceVersion)
 	if err != nil {
 		return route{}
@@ -141,7 +141,7 @@ func (r router) watch(opts storage.ListOptions, watchList bool) route {
 	}
 }
 
-func (r router) zeroRoute(rewrite bool) route {
+func (r *router) zeroRoute(rewrite bool) route {
 	switch r.zero {
 	case ZeroAsIs:
 		return route{}

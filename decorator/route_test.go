@@ -54,8 +54,8 @@ var (
 	exists9 = route{kind: routeLeast, least: 9, ungated: true}
 )
 
-func zero(z ZeroVersion) router {
-	return router{policy: policy{zero: z}, prefix: "/pods/", versioner: storage.APIObjectVersioner{}}
+func zero(z ZeroVersion) *router {
+	return &router{policy: policy{zero: z}, prefix: "/pods/", versioner: storage.APIObjectVersioner{}}
 }
 
 // TestRouteList has a row for each of section 5's table, and for each kind of
@@ -110,7 +110,7 @@ func TestRouteList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for z, want := range map[ZeroVersion]route{ZeroVerified: row.verified, ZeroBounded: row.bounded, ZeroAsIs: row.asIs} {
-				if got := zero(z).list(row.opts.options()); got != want {
+				if got := zero(z).list(new(row.opts.options())); got != want {
 					t.Errorf("%s: got %+v, want %+v", z, got, want)
 				}
 			}
@@ -133,7 +133,7 @@ func TestRouteGet(t *testing.T) {
 			cached := zero(ZeroVerified)
 			cached.cachedGets = true
 			for policy, c := range map[string]struct {
-				router router
+				router *router
 				want   route
 			}{
 				"Verified":   {zero(ZeroVerified), row.verified},
@@ -170,11 +170,11 @@ func TestRouteWatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for z, want := range map[ZeroVersion]route{ZeroVerified: row.verified, ZeroBounded: row.bounded, ZeroAsIs: row.asIs} {
-				if got := zero(z).watch(row.opts.options(), true); got != want {
+				if got := zero(z).watch(new(row.opts.options()), true); got != want {
 					t.Errorf("%s: got %+v, want %+v", z, got, want)
 				}
 			}
-			if got := zero(ZeroVerified).watch(row.opts.options(), false); got != row.ungated {
+			if got := zero(ZeroVerified).watch(new(row.opts.options()), false); got != row.ungated {
 				t.Errorf("without the gate: got %+v, want %+v", got, row.ungated)
 			}
 		})

@@ -124,52 +124,71 @@ func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 
 // GetList is verified.
 func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
-	r := s.router.list(opts)
+	// What is big is in the frames of the functions called from here, not in this one,
+	// which thousands may have on their stacks while they wait in gate.
+	r := s.router.list(&opts)
 	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner {
-		to, err := s.unverified()
-		if err != nil {
-			return err
-		}
-		return to.GetList(ctx, key, opts, list)
+		return s.passList(ctx, key, &opts, list)
 	}
 	if s.bypass(ctx, verbList, r) {
-		return s.inner.GetList(ctx, key, opts, list)
+		return s.innerList(ctx, key, &opts, list)
 	}
 	read := s.begin(ctx, verbList, r)
-	floor, err := read.gate(servedWhileNotReady(opts))
+	floor, err := read.gate(servedWhileNotReady(&opts))
 	if err == nil {
-		asked := opts
-		if r.rewrite {
-			asked.ResourceVersion, asked.ResourceVersionMatch = formatRevision(floor), notOlderThan
-		}
 		var inner bool
-		if inner, err = read.list(key, asked, list, floor); inner || err == nil {
+		if inner, err = read.list(key, &opts, list, floor); inner || err == nil {
 			return read.end(err, outcomeOfInner(err))
 		}
 	}
-	switch {
-	case read.falls(UnverifiedDirect, err) && s.resource.Raw != nil:
-		if r.rewrite || opts.ResourceVersion == "0" {
-			opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
-		}
-		err = read.call(spanDirect, func(ctx context.Context) error { return s.direct.list(ctx, key, opts, list) })
-	case read.falls(UnverifiedStale, err) && r.kind != routeLeast && opts.Predicate.Continue == "":
-		read.warnStale()
-		opts.ResourceVersion, opts.ResourceVersionMatch = formatRevision(s.stream.Revision()), notOlderThan
-		err = read.call(spanInner, func(ctx context.Context) error { return s.inner.GetList(ctx, key, opts, list) })
-		return read.end(err, outcomeStale)
+	return read.unverifiedList(key, &opts, list, err)
+}
+
+// passList is a LIST that is not verified.
+//
+//go:noinline
+func (s *Store) passList(ctx context.Context, key string, opts *storage.ListOptions, list runtime.Object) error {
+	to, err := s.unverified()
+	if err != nil {
+		return err
 	}
-	return read.end(err, outcomeOf(err))
+	return to.GetList(ctx, key, *opts, list)
+}
+
+//go:noinline
+func (s *Store) innerList(ctx context.Context, key string, opts *storage.ListOptions, list runtime.Object) error {
+	return s.inner.GetList(ctx, key, *opts, list)
+}
+
+// unverifiedList answers a LIST that failed with err by the policy.
+func (r *read) unverifiedList(key string, opts *storage.ListOptions, list runtime.Object, err error) error {
+	s, asked := r.store, *opts
+	switch {
+	case r.falls(UnverifiedDirect, err) && s.resource.Raw != nil:
+		if r.route.rewrite || asked.ResourceVersion == "0" {
+			asked.ResourceVersion, asked.ResourceVersionMatch = "", ""
+		}
+		err = r.call(spanDirect, func(ctx context.Context) error { return s.direct.list(ctx, key, asked, list) })
+	case r.falls(UnverifiedStale, err) && r.route.kind != routeLeast && asked.Predicate.Continue == "":
+		r.warnStale()
+		asked.ResourceVersion, asked.ResourceVersionMatch = formatRevision(s.stream.Revision()), notOlderThan
+		err = r.call(spanInner, func(ctx context.Context) error { return s.inner.GetList(ctx, key, asked, list) })
+		return r.end(err, outcomeStale)
+	}
+	return r.end(err, outcomeOf(err))
 }
 
 // list asks the cache until the answer is whole, and checks it on the way out:
 // an answer below the floor is a breach. inner says that err is the inner
 // storage's own.
-func (r *read) list(key string, opts storage.ListOptions, list runtime.Object, floor uint64) (inner bool, err error) {
-	s := r.store
+func (r *read) list(key string, opts *storage.ListOptions, list runtime.Object, floor uint64) (inner bool, err error) {
+	s, asked := r.store, *opts
+	if r.route.rewrite {
+		asked.ResourceVersion, asked.ResourceVersionMatch = formatRevision(floor), notOlderThan
+	}
 	for {
 		whole := s.stream.Revision()
-		if err := r.call(spanInner, func(ctx context.Context) error { return s.inner.GetList(ctx, key, opts, list) }); err != nil {
+		if err := r.call(spanInner, func(ctx context.Context) error { return s.inner.GetList(ctx, key, asked, list) }); err != nil {
 			return true, err
 		}
 		accessor, err := meta.ListAccessor(list)
@@ -196,26 +215,22 @@ func (r *read) list(key string, opts storage.ListOptions, list runtime.Object, f
 // with initial events. From a revision N it is refused at once when N does not
 // exist yet; stock drops the events up to N.
 func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
-	r := s.router.watch(opts, watchListEnabled())
+	r := s.router.watch(&opts, watchListEnabled())
 	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner {
 		if err := s.loss(true); err != nil && s.backend.Mode() == ModeVerify {
 			return watchFailure(err)
 		}
-		return s.inner.Watch(ctx, key, opts)
+		return s.innerWatch(ctx, key, &opts)
 	}
 	if s.bypass(ctx, verbWatch, r) {
-		return s.inner.Watch(ctx, key, opts)
+		return s.innerWatch(ctx, key, &opts)
 	}
 	read := s.begin(ctx, verbWatch, r)
 	floor, err := read.gate(false)
 	if err == nil {
-		asked := opts
-		if r.rewrite {
-			asked.ResourceVersion = formatRevision(floor)
-		}
 		var w watch.Interface
 		var inner bool
-		if w, inner, err = read.watch(key, asked); inner || err == nil {
+		if w, inner, err = read.watch(key, &opts, floor); inner || err == nil {
 			return w, read.end(err, outcomeOfInner(err))
 		}
 	}
@@ -225,21 +240,29 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 			opts.ResourceVersion = formatRevision(s.stream.Revision())
 		}
 		ctx, call := read.part(spanInner)
-		w, err := s.inner.Watch(ctx, key, opts)
+		w, err := s.innerWatch(ctx, key, &opts)
 		return w, read.end(call.end(err), outcomeStale)
 	}
 	read.end(err, outcomeOf(err))
 	return watchFailure(err)
 }
 
+//go:noinline
+func (s *Store) innerWatch(ctx context.Context, key string, opts *storage.ListOptions) (watch.Interface, error) {
+	return s.inner.Watch(ctx, key, *opts)
+}
+
 // watch opens the inner watch between two revisions: one that is opened while the
 // cache has part of a revision never brings the rest.
-func (r *read) watch(key string, opts storage.ListOptions) (w watch.Interface, inner bool, err error) {
-	s := r.store
+func (r *read) watch(key string, opts *storage.ListOptions, floor uint64) (w watch.Interface, inner bool, err error) {
+	s, asked := r.store, *opts
+	if r.route.rewrite {
+		asked.ResourceVersion = formatRevision(floor)
+	}
 	for {
 		whole := s.stream.Revision()
 		ctx, call := r.part(spanInner)
-		w, err := s.inner.Watch(ctx, key, opts)
+		w, err := s.inner.Watch(ctx, key, asked)
 		if call.end(err) != nil {
 			return nil, true, err
 		}
@@ -256,8 +279,8 @@ func (r *read) watch(key string, opts storage.ListOptions) (w watch.Interface, i
 
 // servedWhileNotReady says whether upstream's CacheDelegator sends a LIST to the
 // storage while its cache is not ready (KEP-4568).
-func servedWhileNotReady(opts storage.ListOptions) bool {
-	p := opts.Predicate
+func servedWhileNotReady(opts *storage.ListOptions) bool {
+	p := &opts.Predicate
 	return p.Limit > 0 && (p.Label == nil || p.Label.Empty()) && (p.Field == nil || p.Field.Empty())
 }
 

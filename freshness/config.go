@@ -18,6 +18,10 @@ type Config struct {
 	// Timeout ends a shared read, counted from when it is sent. The contexts of
 	// its callers do not. Zero means DefaultTimeout.
 	Timeout time.Duration
+	// Patience is the longest that a caller of Next waits (and at most 1/64 less than
+	// that), beside what its context says: it costs a crowd one timer and not one
+	// each. Zero means no end but that of the context.
+	Patience time.Duration
 	// Hooks tell what happens. The zero Hooks tell nobody.
 	Hooks Hooks
 }
@@ -27,6 +31,8 @@ func (c Config) withDefaults() (Config, error) {
 	switch {
 	case c.Timeout < 0:
 		return c, fmt.Errorf("freshness: Config.Timeout is %v: set a positive duration, or 0 for %v", c.Timeout, DefaultTimeout)
+	case c.Patience < 0:
+		return c, fmt.Errorf("freshness: Config.Patience is %v: set a positive duration, or 0 for none", c.Patience)
 	case c.Timeout == 0:
 		c.Timeout = DefaultTimeout
 	}

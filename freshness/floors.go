@@ -40,7 +40,7 @@ func NewFloors(src Source, cfg Config) (*Floors, error) {
 	f := &Floors{source: src, hooks: cfg.Hooks, wall: wallClock}
 	f.epoch.Store(newEpoch())
 	_, prompt := src.(PromptSource)
-	f.reads = joinnext.New(f.read, cfg.Timeout, prompt)
+	f.reads = joinnext.New(f.read, joinnext.Config{Timeout: cfg.Timeout, Patience: cfg.Patience, Inline: prompt})
 	return f, nil
 }
 

@@ -45,7 +45,7 @@ func (g *Group[T]) send() {
 		if b == nil {
 			return
 		}
-		ctx, release := context.WithTimeoutCause(b.ctx, g.timeout, g.expired)
+		ctx, release := context.WithTimeoutCause(b.ctx, g.cfg.Timeout, g.expired)
 		g.call(ctx, b)
 		release()
 	}
@@ -54,10 +54,13 @@ func (g *Group[T]) send() {
 // sendAlone makes the call of a caller who is alone, on its own goroutine.
 func (g *Group[T]) sendAlone(ctx context.Context, b *batch[T]) {
 	defer g.handOver()
-	callCtx := b.ctx
-	if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > g.timeout {
+	callCtx, timeout := b.ctx, g.cfg.Timeout
+	if g.cfg.Patience > 0 {
+		timeout = min(timeout, g.cfg.Patience)
+	}
+	if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > timeout {
 		var release context.CancelFunc
-		callCtx, release = context.WithTimeoutCause(b.ctx, g.timeout, g.expired)
+		callCtx, release = context.WithTimeoutCause(b.ctx, timeout, g.expired)
 		defer release()
 	}
 	g.call(callCtx, b)

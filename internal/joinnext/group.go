@@ -47,7 +47,8 @@ type Settler[T any] interface {
 const crowd = 64
 
 // Result is what a caller gets: the value of the call that it waited for, and
-// which call that was.
+// which call that was. All callers of the call get the same one: by pointer, as what
+// a caller keeps on its stack while it waits is paid for by thousands.
 type Result[T any] struct {
 	Value T
 	Call
@@ -77,40 +78,51 @@ type Result[T any] struct {
 // is for. (BenchmarkGroup and BenchmarkGeneration.)
 type Group[T any] struct {
 	run     func(context.Context, Call) (T, error)
-	timeout time.Duration
-	inline  bool
+	cfg     Config
 	expired error // the cause of a call's deadline
 
-	mu      sync.Mutex
-	waiting *batch[T] // not sent yet: joined by all who arrive
-	flying  *batch[T] // sent: joined by nobody
-	running bool      // somebody sends, and looks for a batch when that is done
-	closed  bool
+	mu       sync.Mutex
+	waiting  *batch[T] // not sent yet: joined by all who arrive
+	flying   *batch[T] // sent: joined by nobody
+	running  bool      // somebody sends, and looks for a batch when that is done
+	patience *patience // of the newest callers
+	closed   bool
 
 	calls sync.WaitGroup // whoever sends
 }
 
+// Config says how a Group makes its calls.
+type Config struct {
+	// Timeout ends a call, counted from when it is sent. Zero or less lets every
+	// call end before.
+	Timeout time.Duration
+	// Patience is the longest that a caller waits, and at most 1/64 less than that;
+	// 0: as long as its context lets it. A crowd shares a timer for it, where a context
+	// with a deadline would cost each of them a timer and 700 bytes.
+	Patience time.Duration
+	// Inline says that run returns at once when its context has ended, whatever
+	// happens: then a caller who comes when nobody else does makes the call on its own
+	// goroutine, with a context that is derived from its own.
+	Inline bool
+}
+
 // New returns a Group whose calls are made by run, one at a time, each with a
-// context of its own that ends after timeout (counted from when it is sent),
-// when all its callers have gone, or with Close; context.Cause names which.
+// context of its own that ends after cfg.Timeout, when all its callers have gone, or
+// with Close; context.Cause names which.
 //
 // run must return when its context has ended: a caller without an end of its own
-// waits for that, and so do the next call and Close. inline says that it does so at
-// once, whatever happens: then a caller who comes when nobody else does makes the
-// call on its own goroutine, with a context that is derived from its own. A panic of run
-// becomes a *PanicError for its callers. run must not call the Group.
-//
-// A timeout of zero or less lets every call end before it is sent.
-func New[T any](run func(context.Context, Call) (T, error), timeout time.Duration, inline bool) *Group[T] {
+// waits for that, and so do the next call and Close. A panic of run becomes a
+// *PanicError for its callers. run must not call the Group.
+func New[T any](run func(context.Context, Call) (T, error), cfg Config) *Group[T] {
 	return &Group[T]{
 		run:     run,
-		timeout: timeout,
-		inline:  inline,
-		expired: fmt.Errorf("%w after %v", ErrTimeout, timeout),
+		cfg:     cfg,
+		expired: fmt.Errorf("%w after %v", ErrTimeout, cfg.Timeout),
 	}
 }
 
-// Do waits for a call that is sent after Do was called, and returns its result.
+// Do waits for a call that is sent after Do was called, and returns its result, which
+// must not be changed.
 //
 // beside, where it is not nil, goes along with the call.
 //
@@ -119,27 +131,28 @@ func New[T any](run func(context.Context, Call) (T, error), timeout time.Duratio
 // that waited for it all join the next one, once, and get what that returns:
 // a failure may have been the bad luck of one call, and two are the backend's.
 // Then they get the error of run as it is, a *PanicError, or one that wraps
-// ErrTimeout. After Close it is ErrClosed.
-func (g *Group[T]) Do(ctx context.Context, beside Companion) (Result[T], error) {
+// ErrTimeout, as also where the caller's patience ends. After Close it is ErrClosed.
+func (g *Group[T]) Do(ctx context.Context, beside Companion) (*Result[T], error) {
 	if ctx.Err() != nil {
-		return Result[T]{}, contextError(ctx)
+		return nil, contextError(ctx)
 	}
-	b, alone, err := g.join(ctx, beside)
+	b, p, alone, err := g.join(ctx, beside)
 	if err != nil {
-		return Result[T]{}, err
+		return nil, err
 	}
 	first := true
 	switch {
-	case alone && !g.inline:
+	case alone && !g.cfg.Inline:
 		go g.send()
 	case alone:
 		g.sendAlone(ctx, b)
 		switch {
 		case b.err == nil || b.next == nil && ctx.Err() == nil:
-			return b.result, b.err
+			return &b.result, b.err
 		case ctx.Err() != nil:
-			return Result[T]{}, contextError(ctx)
+			return nil, contextError(ctx)
 		}
+		p = g.patienceFor(g.cfg.Patience - time.Since(b.sent.SentAt))
 		b, first = b.next, false
 	}
 	for ; ; first = false {
@@ -147,10 +160,13 @@ func (g *Group[T]) Do(ctx context.Context, beside Companion) (Result[T], error) 
 		case <-b.done:
 		case <-ctx.Done():
 			g.leave(b, first)
-			return Result[T]{}, contextError(ctx)
+			return nil, contextError(ctx)
+		case <-p.over():
+			g.leave(b, first)
+			return nil, fmt.Errorf("%w: the caller has waited %v", ErrTimeout, g.cfg.Patience)
 		}
 		if b.err == nil || b.next == nil || !first {
-			return b.result, b.err
+			return &b.result, b.err
 		}
 		b = b.next
 	}
@@ -179,20 +195,20 @@ func (g *Group[T]) Close() {
 // join adds a caller to the batch that waits. alone tells that nobody sends, and
 // that this caller is to see to it: with sendAlone of what join took off for it, or
 // with send.
-func (g *Group[T]) join(ctx context.Context, beside Companion) (b *batch[T], alone bool, err error) {
+func (g *Group[T]) join(ctx context.Context, beside Companion) (b *batch[T], p *patience, alone bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return nil, false, ErrClosed
+		return nil, nil, false, ErrClosed
 	}
 	alone = !g.running
 	if alone {
 		g.running = true
 		g.calls.Add(1)
-		if g.inline {
+		if g.cfg.Inline {
 			g.waiting = &batch[T]{callers: 1, firsts: 1, beside: beside}
 			g.waiting.traceLocked(beside)
-			return g.takeOffLocked(ctx), true, nil
+			return g.takeOffLocked(ctx), nil, true, nil
 		}
 	}
 	b = g.nextLocked()
@@ -202,7 +218,7 @@ func (g *Group[T]) join(ctx context.Context, beside Companion) (b *batch[T], alo
 		b.beside = beside
 	}
 	b.traceLocked(beside)
-	return b, alone, nil
+	return b, g.patienceLocked(), alone, nil
 }
 
 // nextLocked returns the batch that waits, a new one where there is none.

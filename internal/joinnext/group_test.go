@@ -52,7 +52,7 @@ func (b *backend) call(ctx context.Context, _ Call) (int64, error) {
 
 // answer is what a caller got, and when.
 type answer struct {
-	result Result[int64]
+	result *Result[int64]
 	err    error
 	after  time.Duration
 }
@@ -82,7 +82,7 @@ func bubble(t *testing.T, test func(t *testing.T, inline bool)) {
 func TestOneInFlightAndOneWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
-		g := New(b.call, time.Minute, inline)
+		g := New(b.call, Config{Timeout: time.Minute, Inline: inline})
 		start := time.Now()
 		answers := make([]<-chan answer, 1000)
 		for i := range answers {
@@ -94,7 +94,7 @@ func TestOneInFlightAndOneWaiting(t *testing.T) {
 			if i == 0 {
 				want = Result[int64]{1, Call{SentAt: start, Callers: 1}}
 			}
-			if got.err != nil || got.result != want {
+			if got.err != nil || *got.result != want {
 				t.Fatalf("caller %d: %+v, %v; want %+v", i, got.result, got.err, want)
 			}
 		}
@@ -107,7 +107,7 @@ func TestOneInFlightAndOneWaiting(t *testing.T) {
 func TestNoGoroutineWhileIdle(t *testing.T) {
 	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
-		g := New(b.call, time.Minute, inline)
+		g := New(b.call, Config{Timeout: time.Minute, Inline: inline})
 		for want := range int64(3) {
 			if got, err := g.Do(t.Context(), nil); err != nil || got.Value != want+1 {
 				t.Fatalf("%+v, %v", got, err)
@@ -122,7 +122,7 @@ func TestNoGoroutineWhileIdle(t *testing.T) {
 func TestBeside(t *testing.T) {
 	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
-		g := New(b.call, time.Minute, inline)
+		g := New(b.call, Config{Timeout: time.Minute, Inline: inline})
 		var beside [][2]int64 // caller, calls made before
 		for round := range int64(2) {
 			var callers sync.WaitGroup
@@ -166,7 +166,7 @@ func (s settler) Settle(_ context.Context, value int64) {
 func TestSettle(t *testing.T) {
 	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
-		g := New(b.call, time.Minute, inline)
+		g := New(b.call, Config{Timeout: time.Minute, Inline: inline})
 		var settled []int64
 		for _, waiting := range []int{crowd - 1, crowd} {
 			flying := ask(t.Context(), g)
@@ -206,7 +206,7 @@ func TestInline(t *testing.T) {
 			own = append(own, goroutine() == caller)
 			time.Sleep(time.Second)
 			return struct{}{}, nil
-		}, time.Minute, inline)
+		}, Config{Timeout: time.Minute, Inline: inline})
 		others := make(chan error)
 		for range 2 {
 			go func() {
@@ -233,7 +233,7 @@ func TestInline(t *testing.T) {
 func TestAloneAndGone(t *testing.T) {
 	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
-		g := New(b.call, time.Minute, inline)
+		g := New(b.call, Config{Timeout: time.Minute, Inline: inline})
 		cause := errors.New("hung up")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second/2, cause)
 		defer cancel()
@@ -272,7 +272,7 @@ func goroutine() string {
 func TestCancellationFreesOnlyThatCaller(t *testing.T) {
 	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
-		g := New(b.call, time.Minute, inline)
+		g := New(b.call, Config{Timeout: time.Minute, Inline: inline})
 		flying := ask(t.Context(), g)
 		cause := errors.New("hung up")
 		for _, waiting := range []bool{true, false} {
@@ -317,7 +317,7 @@ func TestCancellationFreesOnlyThatCaller(t *testing.T) {
 
 func TestDeadContextStartsNothing(t *testing.T) {
 	b := newBackend()
-	g := New(b.call, time.Minute, true)
+	g := New(b.call, Config{Timeout: time.Minute, Inline: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := g.Do(ctx, nil); !errors.Is(err, context.Canceled) {
@@ -332,7 +332,7 @@ func TestDeadContextStartsNothing(t *testing.T) {
 func TestAllGone(t *testing.T) {
 	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
-		g := New(b.call, time.Minute, inline)
+		g := New(b.call, Config{Timeout: time.Minute, Inline: inline})
 		first, cancelFirst := context.WithCancel(t.Context())
 		second, cancelSecond := context.WithCancel(t.Context())
 		flying, waiting := ask(first, g), ask(second, g)
@@ -363,7 +363,7 @@ func TestSharedFailure(t *testing.T) {
 	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
 		b.err, b.failFrom = errors.New("backend is down"), 2
-		g := New(b.call, time.Minute, inline)
+		g := New(b.call, Config{Timeout: time.Minute, Inline: inline})
 		flying := ask(t.Context(), g)
 		answers := make([]<-chan answer, 1000)
 		for i := range answers {
@@ -393,7 +393,7 @@ func TestFailureJoinsTheBatchThatWaits(t *testing.T) {
 				return 0, io.ErrUnexpectedEOF
 			}
 			return calls.Load(), nil
-		}, time.Minute, inline)
+		}, Config{Timeout: time.Minute, Inline: inline})
 		unlucky, next := ask(t.Context(), g), ask(t.Context(), g)
 		for _, answers := range []<-chan answer{unlucky, next} {
 			if got := <-answers; got.err != nil || got.result.Value != 2 || got.result.Callers != 2 {
@@ -409,7 +409,7 @@ func TestTwoFailuresAreEnough(t *testing.T) {
 	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
 		b.err = io.ErrUnexpectedEOF
-		g := New(b.call, time.Minute, inline)
+		g := New(b.call, Config{Timeout: time.Minute, Inline: inline})
 		first, second := ask(t.Context(), g), ask(t.Context(), g)
 		if got := <-first; got.err != b.err || got.after != 2*time.Second {
 			t.Errorf("the first: after %v: %v", got.after, got.err)
@@ -429,8 +429,8 @@ func TestLeavingLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBackend()
 		b.err = io.ErrUnexpectedEOF
-		g := New(b.call, time.Minute, false)
-		first, _, err := g.join(t.Context(), nil) // a caller that has not looked since
+		g := New(b.call, Config{Timeout: time.Minute, Inline: false})
+		first, _, _, err := g.join(t.Context(), nil) // a caller that has not looked since
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -455,7 +455,7 @@ func TestLeavingTheRetry(t *testing.T) {
 	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
 		b.err = io.ErrUnexpectedEOF
-		g := New(b.call, time.Minute, inline)
+		g := New(b.call, Config{Timeout: time.Minute, Inline: inline})
 		early, cancelEarly := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 		defer cancelEarly()
 		late, cancelLate := context.WithTimeout(t.Context(), 1500*time.Millisecond)
@@ -481,7 +481,7 @@ func TestDeadlinesAreKept(t *testing.T) {
 		b := newBackend()
 
 		// The caller's own.
-		g := New(b.call, time.Minute, inline)
+		g := New(b.call, Config{Timeout: time.Minute, Inline: inline})
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if got := <-ask(ctx, g); got.err != context.DeadlineExceeded || got.after != 100*time.Millisecond {
@@ -493,7 +493,7 @@ func TestDeadlinesAreKept(t *testing.T) {
 		g.Close()
 
 		// The call's. A call that ends by it has failed, so there are two.
-		g = New(b.call, 100*time.Millisecond, inline)
+		g = New(b.call, Config{Timeout: 100 * time.Millisecond, Inline: inline})
 		got := <-ask(t.Context(), g)
 		if !errors.Is(got.err, ErrTimeout) || !errors.Is(got.err, context.DeadlineExceeded) || got.after != 200*time.Millisecond {
 			t.Errorf("shared: after %v: %v", got.after, got.err)
@@ -517,7 +517,7 @@ func TestPanicAndGoexit(t *testing.T) {
 			time.Sleep(time.Second)
 			fail()
 			return 7, nil
-		}, time.Minute, inline)
+		}, Config{Timeout: time.Minute, Inline: inline})
 
 		fail = func() { panic(boom) }
 		answers := []<-chan answer{ask(t.Context(), g), ask(t.Context(), g)}
@@ -554,7 +554,7 @@ func TestPanicAndGoexit(t *testing.T) {
 func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T, inline bool) {
 		b := newBackend()
-		g := New(b.call, time.Minute, inline)
+		g := New(b.call, Config{Timeout: time.Minute, Inline: inline})
 		answers := make([]<-chan answer, 1000)
 		for i := range answers {
 			answers[i] = ask(t.Context(), g)
@@ -612,7 +612,7 @@ func TestStorm(t *testing.T) {
 				return 0, io.ErrUnexpectedEOF
 			}
 			return n, ctx.Err()
-		}, 5*time.Millisecond, inline)
+		}, Config{Timeout: 5 * time.Millisecond, Inline: inline})
 
 		var callers sync.WaitGroup
 		for i := range 200 {
@@ -634,5 +634,30 @@ func TestStorm(t *testing.T) {
 		if calls.Load() < 10 {
 			t.Errorf("only %d calls: the storm did not happen", calls.Load())
 		}
+	})
+}
+
+func TestPatience(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
+		const patience = 640 * time.Millisecond
+		b := newBackend() // answers nobody
+		g := New(b.call, Config{Timeout: time.Minute, Patience: patience, Inline: inline})
+		defer g.Close()
+		var answers []<-chan answer
+		for range 5 { // 5 ms apart: some share a timer, some do not
+			answers = append(answers, ask(t.Context(), g))
+			time.Sleep(5 * time.Millisecond)
+		}
+		for i, answers := range answers {
+			got := <-answers
+			if !errors.Is(got.err, ErrTimeout) || got.after > patience || got.after < patience-patience/64 {
+				t.Errorf("caller %d: after %v: %v", i, got.after, got.err)
+			}
+		}
+		synctest.Wait()
+		if g.mu.Lock(); g.running || g.waiting != nil {
+			t.Error("a batch is left of those who have gone")
+		}
+		g.mu.Unlock()
 	})
 }

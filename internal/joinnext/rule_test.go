@@ -19,10 +19,13 @@ func byGroup(read joinrule.Read) joinrule.Read       { return group(read, false)
 func byInlineGroup(read joinrule.Read) joinrule.Read { return group(read, true) }
 
 func group(read joinrule.Read, inline bool) joinrule.Read {
-	group := New(func(ctx context.Context, _ Call) (uint64, error) { return read(ctx) }, time.Minute, inline)
+	group := New(func(ctx context.Context, _ Call) (uint64, error) { return read(ctx) }, Config{Timeout: time.Minute, Inline: inline})
 	return func(ctx context.Context) (uint64, error) {
 		result, err := group.Do(ctx, nil)
-		return result.Value, err
+		if err != nil {
+			return 0, err
+		}
+		return result.Value, nil
 	}
 }
 

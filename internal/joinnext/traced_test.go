@@ -24,7 +24,7 @@ func TestTraced(t *testing.T) {
 			calls = append(calls, call.Traced())
 			time.Sleep(time.Second)
 			return 0, io.ErrUnexpectedEOF
-		}, time.Minute, inline)
+		}, Config{Timeout: time.Minute, Inline: inline})
 		ask := func(names ...tracee) {
 			for _, name := range names {
 				go func() { _, _ = g.Do(t.Context(), name) }()
