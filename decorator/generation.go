@@ -18,7 +18,7 @@ type Generation struct {
 // generation is one that calls go to, until it is retired.
 type generation struct {
 	Generation
-	lost    chan struct{} // closed when nothing may be answered from it: its watches end
+	watches openWatches
 	users   atomic.Int64  // calls under way; below 0: retired
 	drained chan struct{} // closed when it is retired and the last call has ended
 	drain   func()        // closes it, once
@@ -28,7 +28,6 @@ func newGeneration(g Generation) *generation {
 	drained := make(chan struct{})
 	return &generation{
 		Generation: g,
-		lost:       make(chan struct{}),
 		drained:    drained,
 		drain:      sync.OnceFunc(func() { close(drained) }),
 	}

@@ -14,8 +14,8 @@ import (
 // Healing is a storage.Interface over a Store, which it has built anew, with its cache,
 // when the backend's history has gone back or the cache was found to be wrong. From that
 // moment until the new cache is filled the old Store answers, whose reads fail and whose
-// writes go past the cache. The watches that the old Store had opened end with 410, so
-// that their clients list again: they hold revisions that may be lost.
+// writes go past the cache. The watches that the old Store had opened end then, and whoever
+// asks to go on from a revision that may be lost gets 410, so that clients list again.
 //
 // It begins another epoch of the Backend's floors: a Store of the same Backend without
 // a Healing goes on to fail.
@@ -23,6 +23,7 @@ type Healing struct {
 	backend *Backend
 	build   func() (Generation, error)
 	present atomic.Pointer[generation]
+	resumes atomic.Pointer[resumption] // nil: nothing was lost yet
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	running sync.WaitGroup
@@ -75,8 +76,8 @@ func (h *Healing) run() {
 		case <-h.life.Done():
 			return
 		}
-		close(g.lost)
 		g.Store.abandon()
+		lost := g.Store.highest()
 		if time.Since(built) >= calmAfter {
 			backoff = 0
 		}
@@ -84,8 +85,11 @@ func (h *Healing) run() {
 		if next == nil {
 			return
 		}
-		h.present.Store(next)
+		// Whoever is stopped comes back to what is said here.
 		built = time.Now()
+		h.resumes.Store(&resumption{base: next.Store.stream.Revision(), lost: lost, until: built.Add(comeBack)})
+		h.present.Store(next)
+		g.watches.end()
 		g.Store.observe.rebuilt(reason)
 		g.Store.healed.Store(true)
 		g.retire()
@@ -125,13 +129,22 @@ func (h *Healing) rebuild(old *Store, backoff *time.Duration) *generation {
 	}
 }
 
+// highest is no lower than any revision that the cache can have answered.
+func (s *Store) highest() uint64 {
+	highest := s.stream.Revision()
+	if rewound := s.epoch.Rewound(); rewound != nil {
+		highest = max(highest, rewound.Seen)
+	}
+	return highest
+}
+
 // filled returns when the cache is, or is lost before, or when ctx ends.
 func (s *Store) filled(ctx context.Context) error {
 	for {
 		err := s.waitReady(ctx)
 		switch {
 		case err == nil:
-			return nil
+			return s.stream.Wait(ctx, 1) // what it was filled with is known
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case s.loss(false) != nil:

@@ -213,7 +213,8 @@ func stateOfKey(t *testing.T, s storage.Interface, key string) (revision string)
 	return revision
 }
 
-// TestHealingEndsWatches with 410, also those whose client does not read.
+// TestHealingEndsWatches, also those whose client does not read, and refuses to let them
+// go on from what may be lost. What has begun since goes on.
 func TestHealingEndsWatches(t *testing.T) {
 	heal(t, Config{}, nil, func(t *testing.T, w *ward) {
 		open := func() watch.Interface {
@@ -232,13 +233,41 @@ func TestHealingEndsWatches(t *testing.T) {
 		for _, watching := range []watch.Interface{reads, sleeps} {
 			synctest.Wait()
 			var types []watch.EventType
-			var last watch.Event
 			for event := range watching.ResultChan() {
-				types, last = append(types, event.Type), event
+				types = append(types, event.Type)
 			}
-			if len(types) != 2 || !apierrors.IsResourceExpired(apierrors.FromObject(last.Object)) {
-				t.Errorf("the watch brought %v, in the end %v", types, last.Object)
+			if len(types) != 1 {
+				t.Errorf("the watch brought %v", types)
 			}
+			watching.Stop()
+		}
+		w.put("d") // at 3, as b was
+		refused := func(version string) bool {
+			watching, err := w.healing.Watch(t.Context(), "/pods/", everything(version))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer watching.Stop()
+			synctest.Wait()
+			select {
+			case event := <-watching.ResultChan():
+				if !apierrors.IsResourceExpired(apierrors.FromObject(event.Object)) {
+					t.Fatalf("from %s: %v", version, event)
+				}
+				return true
+			default:
+				return false
+			}
+		}
+		if !refused("1") || !refused("3") {
+			t.Error("a watch went on from what may be lost")
+		}
+		time.Sleep(2 * comeBack)
+		if !refused("1") {
+			t.Error("a watch went on from before the present cache")
+		}
+		if refused("3") {
+			t.Error("nobody can go on any more")
 		}
 		open() // and is never read: closing does not wait for it
 	})

@@ -27,15 +27,19 @@ func (h *Healing) GetList(ctx context.Context, key string, opts storage.ListOpti
 	return g.Store.GetList(ctx, key, opts, list)
 }
 
-// Watch is the Store's, and ends with 410 when the Store is lost.
+// Watch is the Store's, and ends when the Store is lost. From a revision that may have
+// been lost with an earlier one it is refused with 410.
 func (h *Healing) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	g := h.enter()
+	defer g.leave()
+	if h.lost(g.Store, opts) {
+		return watchFailure(errLostHistory())
+	}
 	w, err := g.Store.Watch(ctx, key, opts)
 	if err != nil {
-		g.leave()
 		return nil, err
 	}
-	return endingWith(w, g, h.life.Done()), nil
+	return g.watches.add(w), nil
 }
 
 // Create is the Store's.
@@ -95,3 +99,13 @@ func (h *Healing) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
 
 // CompactRevision is the Store's.
 func (h *Healing) CompactRevision() int64 { return h.Store().CompactRevision() }
+
+// lost is true for a watch that goes on from a revision that may be.
+func (h *Healing) lost(s *Store, opts storage.ListOptions) bool {
+	resumes := h.resumes.Load()
+	if resumes == nil || s.backend.Mode() != ModeVerify || opts.SendInitialEvents != nil && *opts.SendInitialEvents {
+		return false
+	}
+	revision, err := s.router.versioner.ParseResourceVersion(opts.ResourceVersion)
+	return err == nil && revision > 0 && !resumes.allows(revision)
+}
