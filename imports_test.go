@@ -34,9 +34,11 @@ var mayImport = map[string]struct {
 	"internal/e2e":               {kubernetes: true},
 	"internal/httplab":           {kubernetes: true},
 	"internal/operations":        {},
+	"internal/logfile":           {},
 	"internal/sides":             {own: []string{"decorator/apiserver", "internal/etcdlab", "internal/revision"}, kubernetes: true},
 	"examples/bench":             {own: []string{"decorator", "internal/sides"}, kubernetes: true},
-	"examples/quickstart":        {own: []string{"decorator", "internal/sides"}, kubernetes: true},
+	"examples/quickstart":        {own: []string{"decorator", "internal/logfile", "internal/sides"}, kubernetes: true},
+	"examples/timetravel":        {own: []string{"internal/etcdlab", "internal/logfile", "internal/sides"}, kubernetes: true},
 }
 
 // noServer are packages that must stay clear of the API server's own: whoever

@@ -19,6 +19,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/rvfloor/rvfloor/internal/logfile"
 )
 
 func main() {
@@ -38,7 +40,7 @@ func program(ctx context.Context) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	stderr, tail := captureLogs()
+	stderr, tail := logfile.Capture()
 	err = run(ctx, o, os.Stdout, stderr)
 	switch {
 	case err == nil:

@@ -40,7 +40,7 @@ func Open(ctx context.Context, kind Kind, port *Port) (storage.Interface, func()
 	if err != nil {
 		return nil, nil, err
 	}
-	store, destroy, err := decorate(storageConfig(port.Endpoint), PodPrefix, podKeyFunc, newPod, newPodList, podAttrs, nil, nil)
+	store, destroy, err := decorate(storageConfig(port.Endpoint), PodPrefix, podKeyFunc, newPod, newPodList, PodAttrs, nil, nil)
 	if err != nil {
 		return nil, nil, errors.Join(err, endAll())
 	}

@@ -60,12 +60,17 @@ func encodePod(namespace string, i int) (key, value string, err error) {
 
 func podKeyFunc(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc(PodPrefix, obj) }
 
-func podAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
+// PodAttrs are what the pods can be selected by, spec.nodeName among them.
+func PodAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
 	pod, ok := obj.(*example.Pod)
 	if !ok {
 		return nil, nil, fmt.Errorf("sides: attributes of a %T; want a pod", obj)
 	}
-	return pod.Labels, fields.Set{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace}, nil
+	return pod.Labels, fields.Set{
+		"metadata.name":      pod.Name,
+		"metadata.namespace": pod.Namespace,
+		"spec.nodeName":      pod.Spec.NodeName,
+	}, nil
 }
 
 // storageConfig is what an API server would hand down for pods.

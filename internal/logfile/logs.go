@@ -1,4 +1,6 @@
-package main
+// Package logfile keeps the logs of the libraries that an example uses off the page
+// that it prints.
+package logfile
 
 import (
 	"bytes"
@@ -12,13 +14,13 @@ import (
 // tailLines of the log are shown when something went wrong.
 const tailLines = 20
 
-// captureLogs keeps what upstream's logs say off the page: they go to stderr, each
-// by a logger of its own that was made before main, so the process's standard error
-// becomes a file. It returns the real one, and what reads the end of the file.
-// Where that cannot be done, the logs stay on the page.
-func captureLogs() (stderr *os.File, tail func() string) {
+// Capture keeps what upstream's logs say off the page: they go to stderr, each by a
+// logger of its own that was made before main, so the process's standard error
+// becomes a file. It returns the real one, and what reads the end of the file, for
+// after an error. Where that cannot be done, the logs stay on the page.
+func Capture() (stderr *os.File, tail func() string) {
 	none := func() string { return "" }
-	log, err := os.CreateTemp("", "rvfloor-quickstart-*.log")
+	log, err := os.CreateTemp("", "rvfloor-*.log")
 	if err != nil {
 		return os.Stderr, none
 	}
@@ -35,7 +37,7 @@ func captureLogs() (stderr *os.File, tail func() string) {
 func lastLines(log *os.File) string {
 	text, err := io.ReadAll(io.NewSectionReader(log, 0, 1<<40))
 	if err != nil {
-		return fmt.Sprintf("quickstart: the log cannot be read: %v\n", err)
+		return fmt.Sprintf("The log cannot be read: %v\n", err)
 	}
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {
