@@ -26,7 +26,7 @@ const (
 
 var (
 	sideNames    = [2]string{"stock", "rvfloor"}
-	errNotHealed = fmt.Errorf("B did not tell the truth within %v after it was healed", healTimeout)
+	errNotHealed = fmt.Errorf("no truth from B within %v after it was healed", healTimeout)
 )
 
 // outcome is what the kubelets of both sides did.
