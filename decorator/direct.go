@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +18,8 @@ import (
 const (
 	// maxDirect is how many quorum lists of one resource may be under way: etcd
 	// went from 17 to 180 GB when each caller sent one (kubernetes/kubernetes#138494).
+	// Lists on their way and copies that are made are as many together: a thousand
+	// callers who share a list would else make a thousand copies at once.
 	maxDirect = 5
 	// directTimeout bounds one of them. Its callers have deadlines of their own.
 	directTimeout = 30 * time.Second
@@ -24,60 +27,116 @@ const (
 
 // direct lists the raw storage for reads that could not be verified. Equal
 // requests share a list by the join rule, so it is as new as the newest of them.
+//
+// At most maxDirect different requests are served at once; others are refused before
+// they cost anything. Each keeps its newest list while somebody waits for a copy, and
+// has one on its way: so there are never more than 2 times maxDirect lists in memory,
+// those that callers have been given aside.
 type direct struct {
 	resource Resource
 	observe  *observer
-	slots    chan struct{}
+	turns    chan struct{} // places for what lists or copies
 
 	mu     sync.Mutex
 	closed bool
-	lists  map[string]*directList
+	lists  map[string]*directList // at most maxDirect
 }
 
+// directList is what equal requests share.
 type directList struct {
-	*joinnext.Group[runtime.Object]
-	users int
+	*joinnext.Group[struct{}]
+	users  int
+	newest atomic.Pointer[runtime.Object]
 }
 
 func newDirect(r Resource, o *observer) *direct {
-	return &direct{resource: r, observe: o, slots: make(chan struct{}, maxDirect), lists: map[string]*directList{}}
+	return &direct{resource: r, observe: o, turns: make(chan struct{}, maxDirect), lists: map[string]*directList{}}
 }
 
 // list fills list, with a copy of its own.
 func (d *direct) list(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	same := fingerprint(key, opts)
-	l := d.enter(same, key, opts)
-	if l == nil {
-		return newFailure(ErrClosed, nil, false)
+	l, err := d.enter(same, key, opts)
+	if err != nil {
+		return err
 	}
 	defer d.leave(same, l)
-	result, err := l.Do(ctx, nil)
-	if err != nil {
+	if _, err := l.Do(ctx, nil); err != nil {
 		return directFailure(ctx, err)
 	}
-	from, to := reflect.ValueOf(result.Value.DeepCopyObject()), reflect.ValueOf(list)
+	if err := d.turn(ctx); err != nil {
+		return directFailure(ctx, err)
+	}
+	defer d.over()
+	// Not the list that was waited for: a newer one is as good, and those who wait for
+	// their turn keep no older one in memory.
+	newest := *l.newest.Load()
+	from, to := reflect.ValueOf(newest.DeepCopyObject()), reflect.ValueOf(list)
 	if from.Type() != to.Type() {
-		return fmt.Errorf("decorator: Resource.NewList returns %T and the caller passed %T", result.Value, list)
+		return fmt.Errorf("decorator: Resource.NewList returns %T and the caller passed %T", newest, list)
 	}
 	to.Elem().Set(from.Elem())
 	return nil
 }
 
-func (d *direct) enter(same, key string, opts storage.ListOptions) *directList {
+// turn waits for one, which over ends.
+func (d *direct) turn(ctx context.Context) error {
+	select {
+	case d.turns <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (d *direct) over() { <-d.turns }
+
+func (d *direct) enter(same, key string, opts storage.ListOptions) (*directList, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return nil
+		return nil, newFailure(ErrClosed, nil, false)
 	}
 	l := d.lists[same]
 	if l == nil {
-		l = &directList{Group: joinnext.New(func(ctx context.Context, _ joinnext.Call) (runtime.Object, error) {
-			return d.send(ctx, key, opts)
-		}, joinnext.Config{Timeout: directTimeout})}
+		if len(d.lists) == maxDirect {
+			d.observe.directList(outcomeBusy)
+			return nil, newFailure(ErrBusy, nil, false)
+		}
+		l = &directList{}
+		l.Group = joinnext.New(func(ctx context.Context, _ joinnext.Call) (struct{}, error) {
+			if !d.stay(l) {
+				return struct{}{}, joinnext.ErrAbandoned
+			}
+			defer d.leave(same, l)
+			if err := d.turn(ctx); err != nil {
+				return struct{}{}, err
+			}
+			defer d.over()
+			list := d.resource.NewList()
+			err := d.resource.Raw.GetList(ctx, key, opts, list)
+			d.observe.directList(outcomeOfInner(err))
+			if err == nil {
+				l.newest.Store(&list)
+			}
+			return struct{}{}, err
+		}, joinnext.Config{Timeout: directTimeout})
 		d.lists[same] = l
 	}
 	l.users++
-	return l
+	return l, nil
+}
+
+// stay counts the call itself, which a storage may end long after its callers have
+// gone. It is false when they went before it was sent.
+func (d *direct) stay(l *directList) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l.users == 0 {
+		return false
+	}
+	l.users++
+	return true
 }
 
 func (d *direct) leave(same string, l *directList) {
@@ -86,20 +145,6 @@ func (d *direct) leave(same string, l *directList) {
 	if l.users--; l.users == 0 {
 		delete(d.lists, same)
 	}
-}
-
-func (d *direct) send(ctx context.Context, key string, opts storage.ListOptions) (runtime.Object, error) {
-	select {
-	case d.slots <- struct{}{}:
-		defer func() { <-d.slots }()
-	default:
-		d.observe.directList(outcomeBusy)
-		return nil, newFailure(ErrBusy, nil, false)
-	}
-	list := d.resource.NewList()
-	err := d.resource.Raw.GetList(ctx, key, opts, list)
-	d.observe.directList(outcomeOfInner(err))
-	return list, err
 }
 
 func (d *direct) close() {

@@ -8,6 +8,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
+	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/api/apitesting"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -72,10 +73,10 @@ func podAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
 
 // connect returns a client of its own that counts, with upstream's raw storage of
 // pods over it. Ours has the Watcher in its client.
-func connect(t testing.TB, c *etcdlab.Cluster, ours bool) *side {
+func connect(t testing.TB, c *etcdlab.Cluster, ours bool, dial ...grpc.DialOption) *side {
 	t.Helper()
 	s := &side{counters: &etcdlab.Counters{}}
-	s.client = etcdlab.Connect(t, c, etcdlab.ClientConfig{Counters: s.counters})
+	s.client = etcdlab.Connect(t, c, etcdlab.ClientConfig{Counters: s.counters, DialOptions: dial})
 	if ours {
 		s.client.Watcher = progress.NewWatcher(s.client)
 	}
@@ -112,17 +113,17 @@ func newCache(t testing.TB, s *side, watched storage.Interface) storage.Interfac
 	return d
 }
 
-func newStock(t testing.TB, c *etcdlab.Cluster) *side {
+func newStock(t testing.TB, c *etcdlab.Cluster, dial ...grpc.DialOption) *side {
 	t.Helper()
-	s := connect(t, c, false)
+	s := connect(t, c, false, dial...)
 	s.Interface = newCache(t, s, s.raw)
 	waitSupported(t)
 	return s
 }
 
-func newOurs(t testing.TB, c *etcdlab.Cluster, cfg decorator.Config) *side {
+func newOurs(t testing.TB, c *etcdlab.Cluster, cfg decorator.Config, dial ...grpc.DialOption) *side {
 	t.Helper()
-	s := connect(t, c, true)
+	s := connect(t, c, true, dial...)
 	cfg.Source = freshness.NewSentinel(s.client, "/registry/rvfloor/sentinel")
 	var err error
 	if s.backend, err = decorator.NewBackend(cfg); err != nil {
