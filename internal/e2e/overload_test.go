@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	overloadPods = 200
+	overloadPods = callers / 50 // few under the race detector
 	// overloadCallers ask for overloadKinds different lists, all of everything.
 	overloadCallers, overloadKinds = 1000, 10
 	// fullLists is how many may be under way at once for one resource.
 	fullLists = 5
-	// callerSize is more than a caller takes in memory while it waits, in bytes, and a
-	// hundredth of a copy of the list.
+	// callerSize is more than a caller takes in memory while it waits, in bytes. A copy
+	// of the list for each would take many times as much.
 	callerSize = 8 << 10
 )
 
