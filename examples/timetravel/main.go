@@ -7,7 +7,7 @@
 // kubelet of the old node restarts and asks an API server that has not heard of it,
 // at resourceVersion=0, which pods it has to run. It plays twice: with an API server
 // whose etcd member is cut off from the majority, and with one that reaches a healthy
-// etcd and whose watch alone is behind. It takes some 15 seconds. The exit status is
+// etcd and whose watch alone is behind. It takes some 10 seconds. The exit status is
 // 0 if all was seen as claimed, 1 if not, and 130 when it was stopped by Ctrl-C.
 package main
 
