@@ -24,7 +24,7 @@ type Healing struct {
 	build   func() (Generation, error)
 	present atomic.Pointer[generation]
 	resumes atomic.Pointer[resumption] // nil: nothing was lost yet
-	life    context.Context // ends with Close
+	life    context.Context            // ends with Close
 	end     context.CancelFunc
 	running sync.WaitGroup
 	closed  sync.Once

@@ -14,9 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/server/egressselector"
-	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
@@ -77,31 +75,6 @@ func (p *lastingPipes) lookup(egressselector.NetworkContext) (utilnet.DialFunc, 
 		})
 		return client, nil
 	}, nil
-}
-
-// A dead server is noticed as soon as by the storage factory's client, and no sooner.
-func TestKeepaliveMatchesUpstream(t *testing.T) {
-	saw := map[string]pinged{}
-	for _, opener := range []rawOpener{upstream, ours()} {
-		synctest.Test(t, func(t *testing.T) {
-			out := make(chan pinged, 10)
-			pipes := lastingPipes{serve: func(conn net.Conn) { muteServer(conn, out) }}
-			cfg := muteConfig()
-			cfg.Transport.EgressLookup = pipes.lookup
-			s, destroy, err := opener.open(cfg)
-			require.NoError(t, err)
-			ctx, cancel := context.WithCancel(t.Context())
-			var calling sync.WaitGroup
-			calling.Go(func() { _ = s.Get(ctx, podPrefix+"/ns/a", storage.GetOptions{}, &example.Pod{}) })
-			saw[opener.name] = <-out
-			cancel()
-			calling.Wait()
-			destroy()
-			pipes.serving.Wait()
-		})
-	}
-	assert.Equal(t, saw["upstream"], saw["ours"])
-	assert.Equal(t, pinged{First: keepaliveTime, Cut: keepaliveTimeout}, saw["ours"])
 }
 
 // A server that cannot be reached fails a resource after dialTimeout, as it does upstream (TestUpstreamHasNotChanged: a run
