@@ -33,14 +33,19 @@ func RVFloor() (generic.StorageDecorator, func() error, error) {
 	return backends.StorageDecorator(), backends.Close, nil
 }
 
-// Open makes a storage of pods behind a port and returns it, with what ends it, when
-// its watch cache is filled and has all that it needs to answer.
+// Open is OpenAt behind a port.
 func Open(ctx context.Context, kind Kind, port *Port) (storage.Interface, func() error, error) {
+	return OpenAt(ctx, kind, port.Endpoint)
+}
+
+// OpenAt makes a storage of pods over an etcd and returns it, with what ends it, when
+// its watch cache is filled and has all that it needs to answer.
+func OpenAt(ctx context.Context, kind Kind, endpoints ...string) (storage.Interface, func() error, error) {
 	decorate, endAll, err := kind()
 	if err != nil {
 		return nil, nil, err
 	}
-	store, destroy, err := decorate(storageConfig(port.Endpoint), PodPrefix, podKeyFunc, newPod, newPodList, PodAttrs, nil, nil)
+	store, destroy, err := decorate(storageConfig(endpoints), PodPrefix, podKeyFunc, newPod, newPodList, PodAttrs, nil, nil)
 	if err != nil {
 		return nil, nil, errors.Join(err, endAll())
 	}

@@ -2,6 +2,7 @@ package sides
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -43,19 +44,40 @@ func newPodList() runtime.Object { return &example.PodList{} }
 
 // encodePod is pod i of a namespace as an API server keeps it in etcd.
 func encodePod(namespace string, i int) (key, value string, err error) {
-	name := fmt.Sprintf("pod-%03d", i)
-	data, err := runtime.Encode(codec, &example.Pod{
+	return EncodePod(&example.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace,
-			Name:      name,
+			Name:      fmt.Sprintf("pod-%03d", i),
 			Labels:    map[string]string{"app": "bench", "tier": fmt.Sprint(i % 10)},
 		},
 		Spec: example.PodSpec{NodeName: fmt.Sprintf("node-%d", i%5)},
 	})
+}
+
+// EncodePod is a pod as an API server keeps it in etcd.
+func EncodePod(pod *example.Pod) (key, value string, err error) {
+	data, err := runtime.Encode(codec, pod)
 	if err != nil {
 		return "", "", fmt.Errorf("sides: encode a pod: %w", err)
 	}
-	return etcdPrefix + PodPrefix + namespace + "/" + name, string(data), nil
+	return etcdPrefix + PodPrefix + pod.Namespace + "/" + pod.Name, string(data), nil
+}
+
+// DecodePod is the pod that an API server keeps in etcd at the key, without its
+// revision, and the key by which a storage knows it; nil and "" where the key is no
+// pod's. A value of nothing, as a deletion has it, is a pod of nothing.
+func DecodePod(etcdKey, value []byte) (key string, pod *example.Pod, err error) {
+	key, ok := strings.CutPrefix(string(etcdKey), etcdPrefix)
+	if !ok || !strings.HasPrefix(key, PodPrefix) {
+		return "", nil, nil
+	}
+	pod = &example.Pod{}
+	if len(value) > 0 {
+		if err := runtime.DecodeInto(codec, value, pod); err != nil {
+			return "", nil, fmt.Errorf("sides: decode %s: %w", etcdKey, err)
+		}
+	}
+	return key, pod, nil
 }
 
 func podKeyFunc(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc(PodPrefix, obj) }
@@ -74,8 +96,8 @@ func PodAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
 }
 
 // storageConfig is what an API server would hand down for pods.
-func storageConfig(endpoint string) *storagebackend.ConfigForResource {
+func storageConfig(endpoints []string) *storagebackend.ConfigForResource {
 	cfg := storagebackend.NewDefaultConfig(etcdPrefix, codec)
-	cfg.Transport.ServerList = []string{endpoint}
+	cfg.Transport.ServerList = endpoints
 	return cfg.ForResource(podResource)
 }

@@ -1,0 +1,102 @@
+//go:build linux
+
+package faultlab
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	"k8s.io/apiserver/pkg/registry/generic"
+
+	"github.com/rvfloor/rvfloor/decorator/apiserver"
+	"github.com/rvfloor/rvfloor/internal/etcdlab"
+	"github.com/rvfloor/rvfloor/internal/linear"
+	"github.com/rvfloor/rvfloor/internal/sides"
+)
+
+var (
+	seed       = flag.Uint64("seed", 1, "the first seed")
+	seeds      = flag.Int("seeds", 1, "how many seeds, one after the other")
+	operations = flag.Int("operations", 10_000, "operations of all seeds together")
+)
+
+func TestMain(m *testing.M) {
+	etcdlab.MaybeMember()
+	os.Exit(m.Run())
+}
+
+func rvfloor(cachedGets bool) sides.Kind {
+	return func() (generic.StorageDecorator, func() error, error) {
+		backends, err := apiserver.New(apiserver.Config{CachedGets: cachedGets, Registerer: prometheus.NewRegistry()})
+		if err != nil {
+			return nil, nil, err
+		}
+		return backends.StorageDecorator(), backends.Close, nil
+	}
+}
+
+func stock(bool) sides.Kind { return sides.Stock }
+
+func run(t *testing.T, cfg Config) *Result {
+	t.Helper()
+	t.Logf("seed %d", cfg.Seed)
+	result, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d operations in %v (%.0f a second); deadlines %+v; fresh %v after a freeze; healed within %v",
+		result.Operations, result.Took, float64(result.Operations)/result.Took.Seconds(), result.Deadlines, result.Fresh, result.Healed)
+	for _, p := range result.Phases {
+		t.Logf("%-40s %+v", p.Name, p)
+	}
+	return result
+}
+
+func TestRVFloorIsLinearizable(t *testing.T) {
+	leaks := goleak.IgnoreCurrent()
+	total, checked := 0, 0
+	var deadlines Deadlines
+	for i := range *seeds {
+		result := run(t, Config{Seed: *seed + uint64(i), Operations: *operations / *seeds, Server: rvfloor})
+		report := result.Reports[""]
+		if err := report.Err(); err != nil {
+			t.Errorf("seed %d: %v", *seed+uint64(i), err)
+		}
+		total += result.Operations
+		checked += report.Operations
+		deadlines.Reached += result.Deadlines.Reached
+		deadlines.Missed += result.Deadlines.Missed
+	}
+	t.Logf("%d seeds: %d operations, %d checked; deadlines %+v", *seeds, total, checked, deadlines)
+	// 99 %, and one more where that is less than one.
+	if deadlines.Missed > 1+deadlines.Reached/100 {
+		t.Errorf("%d of %d deadlines were not kept", deadlines.Missed, deadlines.Reached)
+	}
+	goleak.VerifyNone(t, leaks)
+}
+
+// TestStockIsNot is the control: the lab sees what it is to see.
+func TestStockIsNot(t *testing.T) {
+	result := run(t, Config{Seed: *seed, Operations: 4_000, Server: stock, Apart: true})
+	for _, kind := range readings {
+		t.Logf("%-14s %v", kind, result.Reports[string(kind)].Counts)
+	}
+	for kind, want := range map[reading]linear.Kind{
+		ListZero:    linear.BelowAcknowledged,
+		GetZero:     linear.BelowAcknowledged,
+		LegacyWatch: linear.BelowAcknowledged,
+		List:        linear.Torn,
+	} {
+		if report := result.Reports[string(kind)]; report.Counts[want] == 0 {
+			t.Errorf("%s of the stock server: found %v, and nothing %q", kind, report.Counts, want)
+		}
+	}
+	if !slices.ContainsFunc(result.Phases, func(p Phase) bool { return p.TooOld > 0 }) {
+		t.Error(fmt.Sprint("the tally has nothing that is too old: ", result.Phases))
+	}
+}

@@ -1,0 +1,201 @@
+package faultlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/apis/example"
+
+	"github.com/rvfloor/rvfloor/internal/linear"
+	"github.com/rvfloor/rvfloor/internal/sides"
+)
+
+// Config says what is run.
+type Config struct {
+	Seed uint64
+	// Operations are made at least, unless they take too long: each kind of fault
+	// happens once meanwhile.
+	Operations int
+	// Server is what an API server has for a storage.
+	Server func(cachedGets bool) sides.Kind
+	// Apart judges each kind of read for itself, against all writes.
+	Apart bool
+}
+
+// Result is what came out of a run.
+type Result struct {
+	// Reports has one report under "", or one for each kind of read.
+	Reports    map[string]*linear.Report
+	Operations int
+	Took       time.Duration
+	Phases     []Phase
+	Deadlines  Deadlines
+	// Fresh is how long after a member was frozen the server that knows all members
+	// answered again with a verified LIST; Healed the longest until all servers did after
+	// the end of a fault.
+	Fresh, Healed time.Duration
+}
+
+// patience bounds what is waited for in a run: far above an election or a restart on a
+// busy machine.
+const patience = time.Minute
+
+// hold is how long a fault lasts at most.
+const hold = 2 * time.Second
+
+// Run makes one run. The error says what kept it from being one; what was answered
+// wrong is in the reports.
+func Run(ctx context.Context, cfg Config) (result *Result, err error) {
+	l, err := start(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	began := time.Now()
+	result = &Result{Reports: map[string]*linear.Report{}}
+	if err := l.work(ctx, result); err != nil {
+		return nil, err
+	}
+	if err := l.awaitTruth(ctx); err != nil {
+		return nil, err
+	}
+	result.Took, result.Operations = time.Since(began), int(l.operations.Load())
+	result.Phases, result.Deadlines = l.tally.result()
+	for i, run := range l.runs {
+		name := ""
+		if cfg.Apart {
+			name = string(readings[i])
+		}
+		result.Reports[name] = run.Check()
+	}
+	return result, nil
+}
+
+// work lets the clients work while each fault happens in its turn.
+func (l *lab) work(ctx context.Context, result *Result) (err error) {
+	working, stop := context.WithCancel(ctx)
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	defer stop()
+	clients.Go(func() { l.tally.idleTimer(working) })
+	l.phase("none")
+	for _, s := range l.servers {
+		for i := range workers {
+			w := l.newWorker(s, i)
+			clients.Go(func() { w.work(working) })
+		}
+	}
+	random := rand.New(rand.NewPCG(l.cfg.Seed, 0))
+	share := int64(l.cfg.Operations / (2 * len(faults)))
+	for _, i := range random.Perm(len(faults)) {
+		for _, run := range l.runs {
+			run.Planned(faults[i].name)
+		}
+		l.phase(faults[i].name)
+		if err := l.suffer(ctx, faults[i], random, share, result); err != nil {
+			return fmt.Errorf("faultlab: seed %d: %s: %w", l.cfg.Seed, faults[i].name, err)
+		}
+		l.phase("none")
+		l.awaitOperations(ctx, share, patience)
+	}
+	return nil
+}
+
+func (l *lab) phase(name string) {
+	l.tally.phase(name)
+	for _, run := range l.runs {
+		run.Phase(name)
+	}
+}
+
+// suffer is one fault from its beginning until all servers answer again.
+func (l *lab) suffer(ctx context.Context, f fault, random *rand.Rand, share int64, result *Result) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
+	defer cancel()
+	struck := time.Now()
+	end, err := f.strike(ctx, l, random)
+	if err != nil {
+		return errors.Join(err, end(ctx))
+	}
+	for _, run := range l.runs {
+		run.Happened(f.name)
+	}
+	if f.name == "a member is frozen" {
+		if err := l.awaitAnswer(ctx, l.servers[0]); err != nil {
+			return errors.Join(err, end(ctx))
+		}
+		result.Fresh = time.Since(struck)
+	}
+	l.awaitOperations(ctx, share, hold)
+	if err := end(ctx); err != nil {
+		return err
+	}
+	ended := time.Now()
+	for _, s := range l.servers {
+		if err := l.awaitAnswer(ctx, s); err != nil {
+			return fmt.Errorf("after its end: %s: %w", s.name, err)
+		}
+	}
+	result.Healed = max(result.Healed, time.Since(ended))
+	return nil
+}
+
+// awaitOperations waits until so many more operations have ended, or for so long.
+func (l *lab) awaitOperations(ctx context.Context, n int64, atMost time.Duration) {
+	until := l.operations.Load() + n
+	ctx, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for l.operations.Load() < until {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// awaitAnswer asks the server for the newest until it answers.
+func (l *lab) awaitAnswer(ctx context.Context, s *server) error {
+	for {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		err := s.store.GetList(call, sides.PodPrefix+namespaces[0], sides.Everything(""), &example.PodList{})
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// awaitTruth waits until all is known that the clients can have seen.
+func (l *lab) awaitTruth(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("faultlab: the truth did not come to its end"))
+	defer cancel()
+	for {
+		call, done := context.WithTimeout(ctx, callTimeout)
+		_, err := l.client.Put(call, endKey, "")
+		done()
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+	select {
+	case err := <-l.truth:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

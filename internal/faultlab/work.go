@@ -1,0 +1,131 @@
+package faultlab
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rvfloor/rvfloor/internal/linear"
+)
+
+const (
+	// callTimeout is the deadline of each call: short, so that a fault costs callers
+	// little time, and far above what a call takes without one.
+	callTimeout = 500 * time.Millisecond
+	// pause is what a client waits after a failure: clients do not spin.
+	pause = 20 * time.Millisecond
+	// workers are the clients of each server.
+	workers = 4
+
+	leaseNamespace = "leased"
+)
+
+var (
+	namespaces = []string{"a", "b"}
+	names      = []string{"pod-0", "pod-1", "pod-2", "pod-3"}
+)
+
+// worker is one client of one server.
+type worker struct {
+	lab     *lab
+	server  *server
+	name    string
+	clients []*linear.Client // one for each run
+	random  *rand.Rand
+	seen    uint64 // the newest revision that a LIST answered
+}
+
+func (l *lab) newWorker(s *server, i int) *worker {
+	w := &worker{lab: l, server: s, name: fmt.Sprintf("%s-%d", s.name[len("server "):], i)}
+	w.random = rand.New(rand.NewPCG(l.cfg.Seed, uint64(len(l.servers)*i)+uint64(s.name[len(s.name)-1])))
+	for _, run := range l.runs {
+		w.clients = append(w.clients, run.Client(s.name+" client "+w.name))
+	}
+	return w
+}
+
+// client records a kind of read.
+func (w *worker) client(as reading) *linear.Client {
+	for i, kind := range readings {
+		if kind == as {
+			return w.clients[i%len(w.clients)]
+		}
+	}
+	panic("faultlab: no such kind of read: " + as)
+}
+
+// work makes calls until ctx ends. A call that has begun then is let end.
+func (w *worker) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		err := w.step(call)
+		cancel()
+		if err != nil {
+			time.Sleep(pause)
+		}
+	}
+}
+
+func (w *worker) step(ctx context.Context) error {
+	namespace, name := pick(w.random, namespaces), pick(w.random, names)
+	listed := namespace
+	if w.random.IntN(8) == 0 {
+		listed = leaseNamespace
+	}
+	switch n := w.random.IntN(200); {
+	case n < 6:
+		return w.create(ctx, w.lab.newPod(namespace, name))
+	case n < 14:
+		return w.update(ctx, w.lab.newPod(namespace, name))
+	case n < 18:
+		return w.delete(ctx, namespace, name)
+	case n < 22:
+		return w.transact(ctx, 0, w.lab.newPod("a", name), w.lab.newPod("b", name))
+	case n < 24:
+		if w.name != "0-0" { // the leases are one client's
+			return nil
+		}
+		if err := w.leasing(ctx); err != nil {
+			return err
+		}
+		return w.read(w.list(ctx, List, leaseNamespace, ""))
+	case n < 34:
+		return w.read(w.legacyWatch(ctx))
+	case n < 40:
+		return w.read(w.watchList(ctx, namespace))
+	case n < 90:
+		return w.read(w.list(ctx, List, listed, ""))
+	case n < 120:
+		return w.read(w.list(ctx, ListZero, listed, "0"))
+	case n < 140:
+		if w.seen == 0 {
+			return nil
+		}
+		return w.read(w.list(ctx, ListNewer, namespace, w.newest()))
+	case n < 175:
+		return w.read(w.get(ctx, Get, namespace, name, ""))
+	default:
+		return w.read(w.get(ctx, GetZero, namespace, name, "0"))
+	}
+}
+
+// read counts a read that ended.
+func (w *worker) read(err error) error {
+	w.lab.operations.Add(1)
+	if err != nil {
+		w.lab.tally.failed()
+	}
+	return err
+}
+
+// timed makes a call and notes how much it outlived its deadline.
+func (w *worker) timed(ctx context.Context, call func(context.Context) error) error {
+	err := call(ctx)
+	if deadline, ok := ctx.Deadline(); ok && ctx.Err() != nil {
+		w.lab.tally.outlived(time.Since(deadline))
+	}
+	return err
+}
+
+func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
