@@ -107,12 +107,12 @@ func (w *worker) transact(ctx context.Context, lease clientv3.LeaseID, pods ...*
 }
 
 // leased is how many pods share a lease.
-const leased = 100
+const leased = 120
 
-// leasing writes pods that share a lease, as upstream's lease manager does with objects
+// lease writes pods that share a lease, as upstream's lease manager does with objects
 // that have a TTL, and ends it.
-func (w *worker) leasing(ctx context.Context) error {
-	lease, err := w.lab.client.Grant(ctx, 3600)
+func (w *worker) lease(ctx context.Context) error {
+	granted, err := w.lab.client.Grant(ctx, 3600)
 	if err != nil {
 		return err
 	}
@@ -123,11 +123,11 @@ func (w *worker) leasing(ctx context.Context) error {
 		pods = append(pods, pod)
 		ends = append(ends, linear.Change{Key: keyOf(pod.Namespace, pod.Name), Deleted: true})
 	}
-	if err := w.transact(ctx, lease.ID, pods...); err != nil {
+	if err := w.transact(ctx, granted.ID, pods...); err != nil {
 		return err
 	}
 	begun := w.begin(linear.LeaseEnd, ends...)
-	resp, err := w.lab.client.Revoke(ctx, lease.ID)
+	resp, err := w.lab.client.Revoke(ctx, granted.ID)
 	if err != nil {
 		return begun.ended(0, err)
 	}
