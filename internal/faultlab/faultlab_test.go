@@ -4,7 +4,6 @@ package faultlab
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -80,23 +79,34 @@ func TestRVFloorIsLinearizable(t *testing.T) {
 	goleak.VerifyNone(t, leaks)
 }
 
-// TestStockIsNot is the control: the lab sees what it is to see.
+// TestStockIsNot is the control: the lab sees what it is to see. Not each run has all of
+// it, so it may take a few.
 func TestStockIsNot(t *testing.T) {
-	result := run(t, Config{Seed: *seed, Operations: 4_000, Server: stock, Apart: true})
-	for _, kind := range readings {
-		t.Logf("%-14s %v", kind, result.Reports[string(kind)].Counts)
+	missing := map[reading][]linear.Kind{
+		ListZero:    {linear.BelowAcknowledged},
+		GetZero:     {linear.BelowAcknowledged},
+		LegacyWatch: {linear.BelowAcknowledged},
+		// A lease that ended, in part: as an older version where the same pods came again.
+		List: {linear.Torn, linear.Missing, linear.OldVersion},
 	}
-	for kind, want := range map[reading]linear.Kind{
-		ListZero:    linear.BelowAcknowledged,
-		GetZero:     linear.BelowAcknowledged,
-		LegacyWatch: linear.BelowAcknowledged,
-		List:        linear.Torn,
-	} {
-		if report := result.Reports[string(kind)]; report.Counts[want] == 0 {
-			t.Errorf("%s of the stock server: found %v, and nothing %q", kind, report.Counts, want)
+	tooOld := 0
+	for i := 0; len(missing) > 0 && i < 4; i++ {
+		result := run(t, Config{Seed: *seed + uint64(i), Operations: 4_000, Server: stock, Apart: true})
+		for _, kind := range readings {
+			counts := result.Reports[string(kind)].Counts
+			t.Logf("%-14s %v", kind, counts)
+			if slices.ContainsFunc(missing[kind], func(want linear.Kind) bool { return counts[want] > 0 }) {
+				delete(missing, kind)
+			}
+		}
+		for _, p := range result.Phases {
+			tooOld += p.TooOld
 		}
 	}
-	if !slices.ContainsFunc(result.Phases, func(p Phase) bool { return p.TooOld > 0 }) {
-		t.Error(fmt.Sprint("the tally has nothing that is too old: ", result.Phases))
+	if len(missing) > 0 {
+		t.Errorf("not found with the stock server: %v", missing)
+	}
+	if tooOld == 0 {
+		t.Error("the tally has nothing that is too old")
 	}
 }

@@ -106,19 +106,17 @@ func (w *worker) legacyWatch(ctx context.Context) error {
 		return err
 	}
 	defer events.Stop()
-	for event := range events.ResultChan() {
-		got, ok := event.Object.(*example.Pod)
-		if !ok {
-			break
-		}
-		w.answered(read, 0, revisionOf(got), item(got))
-		if revisionOf(got) < floor && got.Spec.Hostname != pod.Spec.Hostname {
-			w.lab.tally.tooOld()
-		}
-		return nil
+	event := <-events.ResultChan() // nothing, when ctx ends
+	got, ok := event.Object.(*example.Pod)
+	if !ok {
+		read.Failed()
+		return errEnded
 	}
-	read.Failed()
-	return errEnded
+	w.answered(read, 0, revisionOf(got), item(got))
+	if revisionOf(got) < floor && got.Spec.Hostname != pod.Spec.Hostname {
+		w.lab.tally.tooOld()
+	}
+	return nil
 }
 
 // watchList takes the initial events as a LIST, and then some more events.
