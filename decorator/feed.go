@@ -130,12 +130,29 @@ func (f *Feed) kick(ctx context.Context) error {
 		return errNoWatch
 	}
 	if kick := w.kick.Load(); kick != nil {
-		return (*kick)(ctx)
+		err := (*kick)(ctx)
+		if w.mute() {
+			_, _ = f.backend.floors.Next(ctx) // what it answers is of no interest
+		}
+		return err
 	}
 	if f.tapped.Load() || !w.filled.Load() || time.Since(w.opened) < untappedAfter {
 		return errNoWatch // it is being opened; the stream kicks when it is
 	}
 	return f.raw.RequestWatchProgress(ctx)
+}
+
+// muteAfter is how long a watch may leave kicks unanswered before floors are read on
+// its behalf: some answers are late on a busy machine, and readers wait meanwhile.
+const muteAfter = 250 * time.Millisecond
+
+// mute says that a kick goes unanswered for long, as it does while etcd catches up
+// for a watch, and for ever when the member that serves it is frozen. A source that
+// reads from several members tells these apart by the reads that it is sent, and
+// readers who wait for the watch send none.
+func (w *feedWatch) mute() bool {
+	now := time.Now().UnixNano()
+	return !w.asked.CompareAndSwap(0, now) && now-w.asked.Load() > int64(muteAfter)
 }
 
 // kickNow is kick where nothing has to be waited for: the watch is open.

@@ -63,6 +63,7 @@ type feedWatch struct {
 		progress uint64         // newest report taken
 	}
 	progressed chan struct{}
+	asked      atomic.Int64 // unix time in ns of the first kick since anything came; 0: none
 
 	// Owned by run, and by Feed.Watch after done.
 	phase   phase
@@ -100,6 +101,7 @@ func (w *feedWatch) Stop() {
 
 // Opened is progress.Tap. It comes again for each stream of the watch.
 func (w *feedWatch) Opened(kick func(context.Context) error) {
+	w.asked.Store(0)
 	w.kick.Store(&kick)
 	w.feed.tapped.Store(true)
 	w.feed.stream.Rebound()
@@ -107,6 +109,7 @@ func (w *feedWatch) Opened(kick func(context.Context) error) {
 
 // Revision is progress.Tap: it comes before the raw storage sees the events.
 func (w *feedWatch) Revision(revision uint64, events int) {
+	w.asked.Store(0)
 	w.tapped.mu.Lock()
 	defer w.tapped.mu.Unlock()
 	w.tapped.revision = revision
@@ -120,6 +123,7 @@ func (w *feedWatch) Revision(revision uint64, events int) {
 // hand it through half a dozen goroutines: when no event is on its way there, the
 // cache is about to have all that the report is about.
 func (w *feedWatch) Progress(revision uint64) (taken bool) {
+	w.asked.Store(0)
 	w.feed.stream.Replied(revision)
 	w.tapped.mu.Lock()
 	defer w.tapped.mu.Unlock()

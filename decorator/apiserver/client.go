@@ -51,6 +51,23 @@ func dialWith(ctx context.Context, tc storagebackend.TransportConfig, options ..
 	if err != nil {
 		return nil, err
 	}
+	return connect(ctx, cfg, options...)
+}
+
+// dialLeaving is dialWith for a client that leaves members which do not answer.
+func dialLeaving(ctx context.Context, tc storagebackend.TransportConfig, options ...grpc.DialOption) (*clientv3.Client, error) {
+	cfg, err := clientConfig(tc)
+	if err != nil {
+		return nil, err
+	}
+	dialer, err := egressDialer(tc)
+	if err != nil {
+		return nil, err
+	}
+	return connect(ctx, cfg, append(newMembers(tc.ServerList, dialer).options(), options...)...)
+}
+
+func connect(ctx context.Context, cfg clientv3.Config, options ...grpc.DialOption) (*clientv3.Client, error) {
 	cfg.DialOptions = append(cfg.DialOptions, options...)
 	client, err := clientv3.New(cfg)
 	if err != nil {
@@ -103,17 +120,29 @@ func clientConfig(tc storagebackend.TransportConfig) (clientv3.Config, error) {
 		cfg.TLS = tlsConfig
 	}
 
+	dialer, err := egressDialer(tc)
+	if err != nil {
+		return clientv3.Config{}, err
+	}
+	if dialer != nil {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithContextDialer(dialer))
+	}
+	return cfg, nil
+}
+
+// egressDialer is nil where the egress configuration says nothing about etcd, which is then dialed directly.
+func egressDialer(tc storagebackend.TransportConfig) (func(context.Context, string) (net.Conn, error), error) {
 	if tc.EgressLookup == nil {
-		return cfg, nil
+		return nil, nil
 	}
 	egress, err := tc.EgressLookup(egressselector.Etcd.AsNetworkContext())
 	if err != nil {
-		return clientv3.Config{}, fmt.Errorf("egress dialer for etcd: %w", err)
+		return nil, fmt.Errorf("egress dialer for etcd: %w", err)
 	}
-	if egress != nil { // nil: the egress configuration says nothing about etcd, which is then dialed directly
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithContextDialer(contextDialer(egress)))
+	if egress == nil {
+		return nil, nil
 	}
-	return cfg, nil
+	return contextDialer(egress), nil
 }
 
 // contextDialer adapts an egress dialer to gRPC: the network is always TCP, and an address that is still a URL loses all

@@ -43,7 +43,7 @@ func newPool(ctx context.Context, tc storagebackend.TransportConfig, size int, e
 	// machine a round trip for each floor and each report of progress.
 	options := append([]grpc.DialOption{grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow)}, extra...)
 	group.Go(func() (err error) {
-		p.floor, err = dialWith(ctx, tc, options...)
+		p.floor, err = dialLeaving(ctx, tc, options...)
 		return err
 	})
 	for i := range p.shared {
