@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,7 @@ type asked struct {
 // ring sends each call to the next member.
 type ring struct {
 	members []*asked
+	mu      sync.Mutex
 	next    int
 }
 
@@ -38,17 +40,20 @@ func newRing(t *testing.T, m *members, members ...*asked) *ring {
 }
 
 func (r *ring) call(ctx context.Context, answer *pb.RangeResponse, p *peer.Peer) error {
+	r.mu.Lock()
 	a := r.members[r.next%len(r.members)]
 	r.next++
 	a.calls++
+	takes, number := a.takes, int64(r.next)
+	r.mu.Unlock()
 	defer func() { p.LocalAddr = a.conn.LocalAddr() }() // gRPC tells it at the end
 	var answered <-chan time.Time
-	if a.takes > 0 {
-		answered = time.After(a.takes)
+	if takes > 0 {
+		answered = time.After(takes)
 	}
 	select {
 	case <-answered:
-		answer.Count = int64(r.next)
+		answer.Count = number
 		return a.fails
 	case <-ctx.Done():
 		return ctx.Err()
