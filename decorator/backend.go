@@ -111,7 +111,7 @@ func (b *Backend) Feed(raw storage.Interface, r Resource) (*Feed, error) {
 		return nil, err
 	}
 	f := &Feed{backend: b, resource: r, raw: raw, newItem: newItem, quiet: make(chan struct{}), epoch: b.floors.Epoch(), observe: newObserver(b, r.GroupResource)}
-	f.stream = b.coordinator.NewStream(progress.StreamConfig{Kick: f.kick, KickNow: f.kickNow, Kicked: f.observe.kicked, Stuck: f.observe.stuck})
+	f.stream = b.coordinator.NewStream(progress.StreamConfig{Kick: f.kick, KickNow: f.kickNow, Kicked: f.observe.kicked, Stuck: f.stuck})
 	if err := b.adopt(f); err != nil {
 		f.Close()
 		return nil, err

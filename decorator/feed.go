@@ -36,6 +36,7 @@ type Feed struct {
 	tears    tears
 	fills    fills
 
+	standing atomic.Bool // stuck said so, and nothing was applied since
 	tapped   atomic.Bool // a progress.Watcher was seen behind raw
 	keysOnce sync.Once
 	keysErr  error
@@ -131,7 +132,7 @@ func (f *Feed) kick(ctx context.Context) error {
 	}
 	if kick := w.kick.Load(); kick != nil {
 		err := (*kick)(ctx)
-		if w.mute() {
+		if f.standing.Load() || w.mute() {
 			_, _ = f.backend.floors.Next(ctx) // what it answers is of no interest
 		}
 		return err
@@ -140,6 +141,13 @@ func (f *Feed) kick(ctx context.Context) error {
 		return errNoWatch // it is being opened; the stream kicks when it is
 	}
 	return f.raw.RequestWatchProgress(ctx)
+}
+
+// stuck is called when replies come that do not move, as from a member that is cut
+// off from the others.
+func (f *Feed) stuck(target uint64) {
+	f.standing.Store(true)
+	f.observe.stuck(target)
 }
 
 // muteAfter is how long a watch may leave kicks unanswered before floors are read on
@@ -176,6 +184,7 @@ func (f *Feed) whole(key string, opts storage.ListOptions) bool {
 
 // applied is called when the cache has applied every event at or below revision.
 func (f *Feed) applied(revision uint64) {
+	f.standing.Store(false)
 	f.epoch.Saw(revision)
 	f.stream.Applied(revision)
 	f.fills.ended()

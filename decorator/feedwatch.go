@@ -102,6 +102,7 @@ func (w *feedWatch) Stop() {
 // Opened is progress.Tap. It comes again for each stream of the watch.
 func (w *feedWatch) Opened(kick func(context.Context) error) {
 	w.asked.Store(0)
+	w.feed.standing.Store(false)
 	w.kick.Store(&kick)
 	w.feed.tapped.Store(true)
 	w.feed.stream.Rebound()
