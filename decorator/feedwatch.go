@@ -12,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+
+	"github.com/rvfloor/rvfloor/internal/guard"
 )
 
 // delivery is how far a watch has brought the cache.
@@ -196,7 +199,7 @@ func (w *feedWatch) run() {
 				return
 			}
 		case event, ok := <-w.inner.ResultChan():
-			if !ok || !w.handle(event) {
+			if !ok || !w.guarded(event) {
 				return
 			}
 		}
@@ -223,6 +226,22 @@ func (w *feedWatch) send(event watch.Event) bool {
 	case <-w.stop:
 		return false
 	}
+}
+
+// guarded is handle, and ends the watch where a storage's Versioner or an object panics,
+// so that the cache fills anew.
+func (w *feedWatch) guarded(event watch.Event) (more bool) {
+	err := guard.Call(func() error {
+		more = w.handle(event)
+		return nil
+	})
+	if err != nil {
+		klog.ErrorS(err, "An event of a watch could not be handled; its cache fills anew", "resource", w.feed.resource.GroupResource)
+		status := apierrors.NewInternalError(err).Status()
+		w.send(watch.Event{Type: watch.Error, Object: &status})
+		return false
+	}
+	return more
 }
 
 // handle passes one item on. It is false when the watch is over.

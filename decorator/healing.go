@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/rvfloor/rvfloor/internal/guard"
 )
 
 // Healing is a storage.Interface over a Store, which it has built anew, with its cache,
@@ -115,9 +117,13 @@ func (h *Healing) rebuild(old *Store, backoff *time.Duration) *generation {
 		}
 		*backoff = min(max(2**backoff, rebuildBackoff), maxRebuildBackoff)
 		h.backend.floors.Renew(h.backend.floors.Epoch())
-		next, err := h.build()
+		var next Generation
+		err := guard.Call(func() (err error) {
+			next, err = h.build()
+			return err
+		})
 		if err == nil {
-			if err = next.Store.filled(h.life); err == nil {
+			if err = guard.Call(func() error { return next.Store.filled(h.life) }); err == nil {
 				klog.InfoS("A watch cache was built anew", "resource", old.resource.GroupResource, "seconds", time.Since(began).Seconds())
 				return newGeneration(next)
 			}

@@ -2,11 +2,14 @@ package decorator
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/klog/v2"
 
+	"github.com/rvfloor/rvfloor/internal/guard"
 	"github.com/rvfloor/rvfloor/progress"
 )
 
@@ -78,7 +81,14 @@ func (p *pilot) follow(ctx context.Context) {
 		if !ok {
 			return
 		}
-		applied, err := p.ask(ctx, target)
+		var applied uint64
+		err := guard.Call(func() (err error) {
+			applied, err = p.ask(ctx, target)
+			return err
+		})
+		if panicked, ok := errors.AsType[*guard.PanicError](err); ok {
+			klog.ErrorS(panicked, "A cache panicked when it was asked for its revision; it is asked again", "resource", p.store.resource.GroupResource)
+		}
 		if err == nil {
 			p.stream.Replied(applied)
 			p.stream.Applied(applied)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/rvfloor/rvfloor/internal/guard"
 )
 
 const (
@@ -90,7 +92,7 @@ func (p *pulse) append(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.backend.cfg.MaxWait)
 	defer cancel()
-	err := witness.Append(ctx)
+	err := guard.Call(func() error { return witness.Append(ctx) })
 	if err != nil && p.appended == nil {
 		klog.ErrorS(err, "The witness of a backend's history could not be written; until it is, a restore may go unseen", "backend", p.backend.cfg.Name)
 	}

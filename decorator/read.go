@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/rvfloor/rvfloor/freshness"
+	"github.com/rvfloor/rvfloor/internal/guard"
 	"github.com/rvfloor/rvfloor/progress"
 )
 
@@ -227,7 +228,10 @@ func (s *Store) bypass(ctx context.Context, v verb, r route) bool {
 		defer cancel()
 		read := s.begin(ctx, v, r)
 		read.shadow = true
-		_, err := read.gate(false)
+		err := guard.Call(func() error {
+			_, err := read.gate(false)
+			return err
+		})
 		read.end(err, outcomeOf(err))
 	})
 	return true

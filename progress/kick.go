@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/rvfloor/rvfloor/internal/guard"
 )
 
 const (
@@ -210,7 +212,9 @@ func (s *Stream) callLocked() {
 // kickNow sends the kick that became due under the lock, on the goroutine of the
 // caller: on a busy machine a goroutine of its own starts late.
 func (s *Stream) kickNow() {
-	if s.cfg.KickNow() && !s.called(nil) {
+	sent := false
+	_ = guard.Call(func() error { sent = s.cfg.KickNow(); return nil }) // Kick will say what is wrong
+	if sent && !s.called(nil) {
 		return
 	}
 	s.mu.Lock()
@@ -225,7 +229,7 @@ func (s *Stream) kickNow() {
 func (s *Stream) call() (again bool) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), kickTimeout, errKickTimeout)
 	defer cancel()
-	return s.called(s.cfg.Kick(ctx))
+	return s.called(guard.Call(func() error { return s.cfg.Kick(ctx) }))
 }
 
 // called notes that a kick was sent, or why not.
