@@ -144,7 +144,7 @@ func (w *worker) watchList(ctx context.Context, namespace string) error {
 		}
 		if event.Type == watch.Bookmark && pod.Annotations[metav1.InitialEventsAnnotationKey] == "true" {
 			w.answered(read, floor, revisionOf(pod), items...)
-			follow(client.Watch(prefix+"/", revisionOf(pod)), events)
+			w.follow(client.Watch(prefix+"/", revisionOf(pod)), events)
 			return nil
 		}
 		items = append(items, item(pod))
@@ -154,7 +154,7 @@ func (w *worker) watchList(ctx context.Context, namespace string) error {
 }
 
 // follow takes a few events, or what comes in a short time.
-func follow(recorded *linear.Watch, events watch.Interface) {
+func (w *worker) follow(recorded *linear.Watch, events watch.Interface) {
 	enough := time.After(5 * time.Millisecond)
 	for range 20 {
 		select {
@@ -162,6 +162,9 @@ func follow(recorded *linear.Watch, events watch.Interface) {
 			pod, ok := event.Object.(*example.Pod)
 			if !ok {
 				return
+			}
+			if event.Type == watch.Bookmark && !w.lab.cfg.Bookmarks {
+				continue
 			}
 			it := item(pod)
 			recorded.Delivered(linear.Event{Key: it.Key, Value: it.Value, Revision: it.Revision,
