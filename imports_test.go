@@ -18,7 +18,7 @@ var mayImport = map[string]struct {
 }{
 	"":                           {},
 	"internal/revision":          {},
-	"internal/joinnext":          {},
+	"internal/joinnext":          {own: []string{"internal/guard"}},
 	"internal/guard":             {},
 	"metrics":                    {},
 	"docs/monitoring":            {},

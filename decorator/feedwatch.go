@@ -236,7 +236,7 @@ func (w *feedWatch) guarded(event watch.Event) (more bool) {
 		return nil
 	})
 	if err != nil {
-		klog.ErrorS(err, "An event of a watch could not be handled; its cache fills anew", "resource", w.feed.resource.GroupResource)
+		klog.ErrorS(err, "An event of a watch could not be handled; its cache fills anew", "resource", w.feed.resource.GroupResource, "stack", guard.Stack(err))
 		status := apierrors.NewInternalError(err).Status()
 		w.send(watch.Event{Type: watch.Error, Object: &status})
 		return false

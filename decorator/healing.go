@@ -130,7 +130,7 @@ func (h *Healing) rebuild(old *Store, backoff *time.Duration) *generation {
 			next.Close()
 		}
 		if h.life.Err() == nil {
-			klog.ErrorS(err, "A watch cache could not be built anew; it is tried again", "resource", old.resource.GroupResource, "after", *backoff)
+			klog.ErrorS(err, "A watch cache could not be built anew; it is tried again", "resource", old.resource.GroupResource, "after", *backoff, "stack", guard.Stack(err))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rvfloor/rvfloor/freshness"
+	"github.com/rvfloor/rvfloor/internal/guard"
 	"github.com/rvfloor/rvfloor/metrics"
 )
 
@@ -108,6 +109,7 @@ type observer struct {
 	overtakens prometheus.Counter
 	floor      atomic.Uint64 // of the newest gated read
 	lastError  atomic.Pointer[ErrorStatus]
+	lastPanic  atomic.Pointer[guard.PanicError]
 }
 
 func newObserver(b *Backend, gr schema.GroupResource) *observer {
@@ -157,6 +159,10 @@ func (o *observer) readCounter(v verb, route routeKind, result outcome) (counter
 func (o *observer) failed(err error, result outcome) {
 	if err != nil && !result.fine() {
 		o.lastError.Store(&ErrorStatus{Time: time.Now(), Message: err.Error()})
+	}
+	// Its callers share it, and get no stack.
+	if panicked, ok := errors.AsType[*guard.PanicError](err); ok && o.lastPanic.Swap(panicked) != panicked {
+		klog.ErrorS(panicked, "A panic became the error of reads", "stack", string(panicked.Stack))
 	}
 }
 

@@ -2,7 +2,6 @@ package decorator
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -86,8 +85,8 @@ func (p *pilot) follow(ctx context.Context) {
 			applied, err = p.ask(ctx, target)
 			return err
 		})
-		if panicked, ok := errors.AsType[*guard.PanicError](err); ok {
-			klog.ErrorS(panicked, "A cache panicked when it was asked for its revision; it is asked again", "resource", p.store.resource.GroupResource)
+		if stack := guard.Stack(err); stack != "" {
+			klog.ErrorS(err, "A cache panicked when it was asked for its revision; it is asked again", "resource", p.store.resource.GroupResource, "stack", stack)
 		}
 		if err == nil {
 			p.stream.Replied(applied)

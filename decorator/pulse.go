@@ -94,7 +94,7 @@ func (p *pulse) append(ctx context.Context) {
 	defer cancel()
 	err := guard.Call(func() error { return witness.Append(ctx) })
 	if err != nil && p.appended == nil {
-		klog.ErrorS(err, "The witness of a backend's history could not be written; until it is, a restore may go unseen", "backend", p.backend.cfg.Name)
+		klog.ErrorS(err, "The witness of a backend's history could not be written; until it is, a restore may go unseen", "backend", p.backend.cfg.Name, "stack", guard.Stack(err))
 	}
 	p.appended = err
 }

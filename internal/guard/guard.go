@@ -3,23 +3,33 @@
 package guard
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 )
 
-// PanicError is a panic, as an error.
+// PanicError is a panic, as an error. Its text goes to clients, its stack must not: see
+// Stack.
 type PanicError struct {
 	Value any    // what was passed to panic
 	Stack []byte // of the goroutine that panicked
 }
 
-// Error names the value and shows the stack.
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", e.Value, e.Stack) }
+// Error names the value.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Unwrap returns the value where it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
+}
+
+// Stack is that of the panic that err comes from, for a log; empty where it is none.
+func Stack(err error) string {
+	if panicked, ok := errors.AsType[*PanicError](err); ok {
+		return string(panicked.Stack)
+	}
+	return ""
 }
 
 // Call calls f, and returns its error, or a *PanicError if it panicked.

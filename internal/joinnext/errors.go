@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/rvfloor/rvfloor/internal/guard"
 )
 
 var (
@@ -24,21 +26,7 @@ var (
 
 // PanicError is what the callers get from a shared call that panicked. The
 // process goes on: one bad answer of a backend must not end it.
-type PanicError struct {
-	Value any    // what was passed to panic
-	Stack []byte // of the goroutine that panicked
-}
-
-// Error names the value and shows the stack.
-func (e *PanicError) Error() string {
-	return fmt.Sprintf("joinnext: the shared call panicked: %v\n\n%s", e.Value, e.Stack)
-}
-
-// Unwrap returns the value where it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
+type PanicError = guard.PanicError
 
 // contextError says how ctx ended: its error, and its cause where that says
 // more, so that errors.Is finds both.
