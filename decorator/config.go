@@ -47,6 +47,16 @@ const (
 	StrategyAuto Strategy = "auto"
 	// StrategyRequest asks for progress on the cache's own watch.
 	StrategyRequest Strategy = "request"
+	// StrategyNudge is StrategyRequest, and a write to the sentinel where the replies stand
+	// still below the floor.
+	StrategyNudge Strategy = "nudge"
+	// StrategyRangeProof proves by a range of the backend that nothing was changed.
+	StrategyRangeProof Strategy = "range-proof"
+	// StrategyWrite writes an object among those of the resource and waits until the cache's
+	// watch brings it.
+	StrategyWrite Strategy = "write"
+	// StrategyDirect has no cache answer: LISTs are quorum lists, as under UnverifiedDirect.
+	StrategyDirect Strategy = "direct"
 )
 
 const (
