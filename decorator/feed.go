@@ -123,7 +123,7 @@ func (f *Feed) openLocked(ctx context.Context, key string, opts storage.ListOpti
 }
 
 // kick asks for progress on the newest watch.
-func (f *Feed) kick(ctx context.Context) error {
+func (f *Feed) kick(ctx context.Context, _ uint64) error {
 	f.mu.Lock()
 	w := f.watch
 	f.mu.Unlock()

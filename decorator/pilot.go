@@ -52,7 +52,7 @@ func newPilot(s *Store) *pilot {
 
 // kick asks for progress as the cache itself would, and sees to it that the pilot
 // waits for it.
-func (p *pilot) kick(ctx context.Context) error {
+func (p *pilot) kick(ctx context.Context, _ uint64) error {
 	select {
 	case p.wake <- struct{}{}:
 	default:

@@ -2,6 +2,7 @@ package progress
 
 import (
 	"container/heap"
+	"context"
 	"sync"
 	"time"
 )
@@ -53,7 +54,12 @@ func (c *Coordinator) NewStream(cfg StreamConfig) *Stream {
 	if cfg.Kick == nil {
 		panic("progress: StreamConfig.Kick is required")
 	}
-	return &Stream{cfg: cfg, coordinator: c, byRev: map[uint64]*group{}, done: make(chan struct{})}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = kickTimeout
+	}
+	s := &Stream{cfg: cfg, coordinator: c, byRev: map[uint64]*group{}, done: make(chan struct{})}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
 }
 
 // admit takes a token for s, or queues it. Called with s.mu held, so nothing here

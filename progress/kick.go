@@ -26,8 +26,8 @@ const (
 	minRetry = time.Millisecond
 	// applyTimeout ends the trust in a reply that the cache does not apply.
 	applyTimeout = time.Second
-	// kickTimeout bounds one call of StreamConfig.Kick, which blocks while the
-	// stream of the watch reconnects.
+	// kickTimeout is StreamConfig.Timeout's default: Kick may block while the stream of
+	// a watch reconnects.
 	kickTimeout = time.Second
 
 	// A healthy follower answered three times in a row without moving in 8 % of
@@ -37,6 +37,11 @@ const (
 	stuckTime       = 500 * time.Millisecond
 	stuckRoundTrips = 20
 )
+
+// SilentTime is how long kicks go unanswered, while somebody waits for one, until
+// StreamConfig.Silent is called. etcd is silent while it catches up for a watch, for some
+// 100 ms at a time; and who has waited 3 s, as upstream does, is to be served by then.
+const SilentTime = 2 * time.Second
 
 var errKickTimeout = errors.New("progress: the watch took no progress request in time")
 
@@ -67,6 +72,7 @@ type kickState struct {
 	lastReply    uint64
 	unmoved      int // replies at lastReply that were below what is waited for
 	unmovedSince time.Time
+	silentSince  time.Time // the first of the kicks that nothing has answered; zero: none
 }
 
 // Replied tells that the backend reported progress up to revision on this
@@ -78,6 +84,7 @@ func (s *Stream) Replied(revision uint64) {
 		return
 	}
 	k := &s.kick
+	k.silentSince = time.Time{}
 	if k.outstanding && (k.ahead || len(s.groups) > 0 && revision >= s.groups[0].revision) {
 		// This is the answer. It covers what it reached, not what it was meant to.
 		k.covered, k.ahead = min(k.covered, revision), false
@@ -105,7 +112,7 @@ func (s *Stream) Rebound() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kick.settleLocked()
-	s.kick.attempt, s.kick.unmoved = 0, 0
+	s.kick.attempt, s.kick.unmoved, s.kick.silentSince = 0, 0, time.Time{}
 	s.kickLocked()
 }
 
@@ -143,7 +150,7 @@ func (s *Stream) dueLocked(ask func()) bool {
 // aheadLocked asks for progress before a target is known.
 func (s *Stream) aheadLocked() bool {
 	k := &s.kick
-	if s.closed || k.queued || k.outstanding || k.calling {
+	if s.closed || k.queued || k.outstanding || k.calling || s.cfg.Blind != nil && !s.cfg.Blind() {
 		return false
 	}
 	k.ahead = true
@@ -178,9 +185,9 @@ func (s *Stream) sendLocked() {
 	}
 	k.outstanding, k.heard, k.covered, k.sentAt = true, false, math.MaxUint64, time.Now()
 	if !k.ahead {
-		k.covered = 0
-		for _, g := range s.groups {
-			k.covered = max(k.covered, g.revision)
+		k.covered = s.targetLocked()
+		if k.silentSince.IsZero() {
+			k.silentSince = k.sentAt
 		}
 	}
 	s.armLocked(k.backoff(max(4*k.roundTrip, minSilence)))
@@ -199,6 +206,14 @@ func (s *Stream) sendLocked() {
 		return
 	}
 	s.callLocked()
+}
+
+// targetLocked is the highest revision that is waited for; 0: none is.
+func (s *Stream) targetLocked() (target uint64) {
+	for _, g := range s.groups {
+		target = max(target, g.revision)
+	}
+	return target
 }
 
 func (s *Stream) callLocked() {
@@ -227,9 +242,12 @@ func (s *Stream) kickNow() {
 // call is one call of StreamConfig.Kick. It tells whether another is to follow,
 // which saves who came during this one the wait for the end of a backoff.
 func (s *Stream) call() (again bool) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), kickTimeout, errKickTimeout)
+	ctx, cancel := context.WithTimeoutCause(s.life, s.cfg.Timeout, errKickTimeout)
 	defer cancel()
-	return s.called(guard.Call(func() error { return s.cfg.Kick(ctx) }))
+	s.mu.Lock()
+	target := s.targetLocked()
+	s.mu.Unlock()
+	return s.called(guard.Call(func() error { return s.cfg.Kick(ctx, target) }))
 }
 
 // called notes that a kick was sent, or why not.
@@ -266,16 +284,32 @@ func (s *Stream) armLocked(after time.Duration) {
 // unanswered is the end of a kick's backoff.
 func (s *Stream) unanswered(run uint64) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if run != s.kick.timerRun || !s.kick.outstanding {
+	k := &s.kick
+	if run != k.timerRun || !k.outstanding {
+		s.mu.Unlock()
 		return
 	}
-	s.kick.settleLocked()
-	s.kick.attempt++
+	k.settleLocked()
+	k.attempt++
 	if len(s.groups) == 0 {
-		s.kick.attempt = 0
+		k.attempt = 0
 	}
+	target, silent := s.silentLocked()
 	s.kickLocked()
+	s.mu.Unlock()
+	if silent && s.cfg.Silent != nil {
+		s.cfg.Silent(target)
+	}
+}
+
+// silentLocked says whether kicks have gone unanswered for long while somebody waited.
+func (s *Stream) silentLocked() (target uint64, silent bool) {
+	k := &s.kick
+	if len(s.groups) == 0 || k.silentSince.IsZero() || time.Since(k.silentSince) < SilentTime {
+		return 0, false
+	}
+	k.silentSince = time.Time{} // the next kick begins anew
+	return s.groups[0].revision, true
 }
 
 // appliedLocked settles the kick that brought the cache here, and kicks for who
@@ -301,7 +335,7 @@ func (s *Stream) answeredLocked() {
 	}
 	k.roundTrip += (sample - k.roundTrip) / 8
 	k.settleLocked()
-	k.attempt = 0
+	k.attempt, k.silentSince = 0, time.Time{}
 }
 
 // stuckLocked counts replies that do not move while somebody waits for more.
@@ -336,7 +370,7 @@ func (k *kickState) settleLocked() {
 // stays: its caller is still reading its floor.
 func (s *Stream) idleLocked() {
 	k := &s.kick
-	k.attempt, k.unmoved = 0, 0
+	k.attempt, k.unmoved, k.silentSince = 0, 0, time.Time{}
 	if k.ahead {
 		return
 	}

@@ -15,17 +15,26 @@ var ErrClosed = errors.New("progress: stream is closed")
 
 // StreamConfig says how the watch of one cache is asked for progress.
 type StreamConfig struct {
-	// Kick asks the backend to report the progress of this cache's watch. It is
-	// never called on a waiter's goroutine, never twice at once, and has a
-	// deadline of its own. Required.
-	Kick func(context.Context) error
+	// Kick sees to it that this cache learns that it has reached target: mostly, it asks
+	// the backend to report the progress of its watch. The target is the highest revision
+	// waited for; 0: not known yet. It is never called on a waiter's goroutine, never
+	// twice at once, and its context ends after Timeout and with Close. Required.
+	Kick func(ctx context.Context, target uint64) error
+	// Timeout bounds one call of Kick; 0 means 1 s.
+	Timeout time.Duration
 	// KickNow, if set, is the same where it can be done without waiting, and is false
 	// where it cannot: then Kick is called. It is called on a waiter's goroutine.
 	KickNow func() bool
+	// Blind, if set, says whether a kick is of any use whose target is not known yet. It
+	// must not block.
+	Blind func() bool
 	// Stuck, if set, is called when the backend answers kicks with a revision
 	// below one that is waited for and that does not move. The target is the
 	// lowest revision waited for.
 	Stuck func(target uint64)
+	// Silent, if set, is called when nothing has answered kicks for SilentTime while
+	// somebody waited; and again each SilentTime.
+	Silent func(target uint64)
 	// Kicked, if set, is told the outcome of every kick.
 	Kicked func(err error)
 }
@@ -34,6 +43,8 @@ type StreamConfig struct {
 type Stream struct {
 	cfg         StreamConfig
 	coordinator *Coordinator
+	life        context.Context // ends with Close
+	end         context.CancelFunc
 	applied     revision.Ratchet
 	pays        ahead
 	done        chan struct{}
@@ -52,7 +63,7 @@ type Stream struct {
 type group struct {
 	revision uint64
 	waiters  int
-	closed   bool      // woken by Close; set before done is closed
+	err      error     // woken by Close or Interrupt; set before done is closed
 	since    time.Time // arrival of the first waiter
 	index    int       // in the heap; -1 once woken or abandoned
 	done     chan struct{}
@@ -60,7 +71,7 @@ type group struct {
 
 // Wait blocks until the cache has applied revision, and returns nil; or until
 // ctx ends, and returns its cause; or until the Stream is closed, and returns
-// ErrClosed. The first waiter kicks at once.
+// ErrClosed; or until Interrupt, and returns its error. The first waiter kicks at once.
 func (s *Stream) Wait(ctx context.Context, revision uint64) error {
 	if s.applied.Load() >= revision {
 		return nil
@@ -75,10 +86,10 @@ func (s *Stream) Wait(ctx context.Context, revision uint64) error {
 	// Two cases, not three with s.done: each costs a waiter 96 bytes.
 	select {
 	case <-g.done:
-		if !g.closed {
+		if g.err == nil {
 			return nil
 		}
-		err = ErrClosed
+		err = g.err
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 		s.leave(g)
@@ -103,7 +114,7 @@ func (s *Stream) Applied(revision uint64) {
 	// the lock: so a waiter either sees the new revision or is woken here.
 	now := s.applied.Load()
 	if s.highest <= now {
-		s.wakeAllLocked(false) // mostly: one report is above all that is waited for
+		s.wakeAllLocked(nil) // mostly: one report is above all that is waited for
 	}
 	for len(s.groups) > 0 && s.groups[0].revision <= now {
 		g := heap.Pop(&s.groups).(*group)
@@ -146,12 +157,21 @@ func (s *Stream) Close() {
 	if !s.closed {
 		s.closed = true
 		close(s.done)
-		s.wakeAllLocked(true)
+		s.wakeAllLocked(ErrClosed)
 		s.kick.stopLocked()
+		s.end()
 	}
 	s.mu.Unlock()
 	s.coordinator.forget(s)
 	s.kick.calls.Wait()
+}
+
+// Interrupt wakes all who wait now with err, which they are to be served for otherwise.
+func (s *Stream) Interrupt(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wakeAllLocked(err)
+	s.idleLocked()
 }
 
 // join adds the caller to the group of its revision. A nil group means that
@@ -182,9 +202,9 @@ func (s *Stream) join(revision uint64) (g *group, due bool, err error) {
 const keepGroups = 1024
 
 // wakeAllLocked wakes every waiter, without what it costs to take them in order.
-func (s *Stream) wakeAllLocked(closed bool) {
+func (s *Stream) wakeAllLocked(err error) {
 	for i, g := range s.groups {
-		g.index, g.closed = -1, closed
+		g.index, g.err = -1, err
 		close(g.done)
 		s.groups[i] = nil
 	}
