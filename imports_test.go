@@ -36,6 +36,7 @@ var mayImport = map[string]struct {
 	"internal/httplab":           {kubernetes: true},
 	"internal/operations":        {},
 	"internal/logfile":           {},
+	"internal/fdbshim":           {own: []string{"internal/revision"}},
 	"internal/faultlab":          {own: []string{"decorator/apiserver", "internal/etcdlab", "internal/linear", "internal/revision", "internal/sides"}, kubernetes: true},
 	"internal/sides":             {own: []string{"decorator/apiserver", "internal/etcdlab", "internal/revision"}, kubernetes: true},
 	"examples/bench":             {own: []string{"decorator", "internal/sides"}, kubernetes: true},
