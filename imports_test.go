@@ -26,6 +26,7 @@ var mayImport = map[string]struct {
 	"progress":                   {own: []string{"internal/revision", "internal/guard"}},
 	"decorator":                  {own: []string{"freshness", "progress", "metrics", "internal/joinnext", "internal/guard", "internal/revision"}, kubernetes: true},
 	"decorator/apiserver":        {own: []string{"decorator", "freshness", "progress"}, kubernetes: true},
+	"decorator/probe":            {own: []string{"decorator", "freshness", "internal/revision"}},
 	"decorator/decoratortest":    {own: []string{"freshness"}, kubernetes: true},
 	"internal/memstorage":        {own: []string{"progress"}, kubernetes: true},
 	"internal/etcdlab":           {},
@@ -46,7 +47,7 @@ var mayImport = map[string]struct {
 
 // noServer are packages that must stay clear of the API server's own: whoever
 // decorates a storage.Interface need not link one.
-var noServer = []string{"freshness", "progress", "metrics", "decorator"}
+var noServer = []string{"freshness", "progress", "metrics", "decorator", "decorator/probe"}
 
 func TestImportsPointOneWay(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}}:{{join .Imports \" \"}}", "./...").Output()

@@ -1,0 +1,179 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// kicks are asked one by one, to know how long a reply takes.
+	kicks = 5
+	// catchUps is how many watches begin in the past. Servers that let progress overtake
+	// events were seen to do it on each of 300.
+	catchUps = 16
+	// idles is how often a store that nobody writes is looked at.
+	idles = 5
+)
+
+// judge counts what came on a watch, at its end.
+func (p *probe) judge(w *watch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.confirmed.trial(w.createdAt > 0, "the confirmation of a watch carried revision %d", w.createdAt)
+	if w.replies == 0 {
+		return
+	}
+	p.ordered.trial(w.overtaken == 0, "%s", w.example)
+	p.forward.trial(w.backwards == 0, "%d of %d replies on a watch were below the one before", w.backwards, w.replies)
+}
+
+// answers asks for progress on a watch that has nothing to catch up.
+func (p *probe) answers(ctx context.Context) error {
+	w, err := openWatch(ctx, p.client(0), p.dir+"b/", 0)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	defer p.judge(w)
+	for range kicks {
+		began := time.Now()
+		err := w.answer(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		p.answered.trial(err == nil, "a watch that was asked for %v: %v", patience, err)
+		if err != nil {
+			return p.alive(ctx)
+		}
+		p.answered.timed(time.Since(began))
+	}
+	return nil
+}
+
+// alive is nil where the backend answers reads: then what did not come will not.
+func (p *probe) alive(ctx context.Context) error {
+	_, err := p.readFloor(ctx, p.client(0), floorKey, &p.floor)
+	return err
+}
+
+// catchUp opens watches from the first revision of the folder and asks for progress as soon
+// as they are confirmed, until they have all events that there were.
+func (p *probe) catchUp(ctx context.Context) error {
+	history, err := p.known()
+	if err != nil {
+		return err
+	}
+	var last int64
+	for _, w := range history {
+		if p.in("a/", w.key) {
+			last = w.revision
+		}
+	}
+	var watches sync.WaitGroup
+	errs := make([]error, catchUps)
+	for i := range catchUps {
+		watches.Go(func() {
+			w, err := openWatch(ctx, p.client(i), p.dir+"a/", history[0].revision)
+			if err != nil {
+				p.ordered.broken(err)
+				errs[i] = err
+				return
+			}
+			defer w.close()
+			err = w.kickUntil(ctx, func() bool { return w.newest >= last })
+			if err == nil && !p.answered.failed() {
+				err = w.answer(ctx) // else it says nothing of the order
+			}
+			if err != nil {
+				p.ordered.broken(err)
+				if !errors.Is(err, errPatience) {
+					errs[i] = err
+				}
+			}
+			p.judge(w)
+		})
+	}
+	watches.Wait()
+	return errors.Join(errs...)
+}
+
+// idle looks whether progress reaches the floor while nobody writes (or others do, which is
+// as good), and after a write elsewhere.
+func (p *probe) idle(ctx context.Context) error {
+	if p.answered.failed() {
+		return nil
+	}
+	w, err := openWatch(ctx, p.client(1), p.dir+"b/", 0)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	defer p.judge(w)
+	for range idles {
+		if err := p.stands(ctx, w); err != nil {
+			return err
+		}
+	}
+	for i := range idles {
+		floor, err := p.readFloor(ctx, p.client(i), floorKey, &p.floor)
+		if err != nil {
+			return err
+		}
+		if _, err := p.put(ctx, p.client(i), "nudge"); err != nil {
+			return err
+		}
+		if err := p.reached(ctx, w, floor, &p.moves); err != nil {
+			return err
+		}
+		if p.moves.failed() {
+			return p.alive(ctx)
+		}
+	}
+	return nil
+}
+
+// stands reads a floor and asks for progress until it is reached. After one failure it is
+// known: the next would take as long.
+func (p *probe) stands(ctx context.Context, w *watch) error {
+	if p.reaches.failed() || p.answered.failed() {
+		return nil
+	}
+	floor, err := p.readFloor(ctx, p.client(0), floorKey, &p.floor)
+	if err != nil {
+		return err
+	}
+	return p.reached(ctx, w, floor, &p.reaches)
+}
+
+func (p *probe) reached(ctx context.Context, w *watch, floor int64, t *tally) error {
+	began := time.Now()
+	err := w.reach(ctx, floor)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil && !errors.Is(err, errPatience) {
+		return fmt.Errorf("progress on a watch: %w", err)
+	}
+	w.mu.Lock()
+	through, replies := w.through, w.replies
+	w.mu.Unlock()
+	t.trial(err == nil, "the floor was %d, and after %v and %d replies progress was at %d", floor, patience, replies, through)
+	if err == nil {
+		t.timed(time.Since(began))
+	}
+	return nil
+}
+
+// hammer asks for progress as fast as it is answered, until ctx ends.
+func hammer(ctx context.Context, w *watch) {
+	for w.answer(ctx) == nil {
+	}
+}
+
+func (p *probe) in(folder, key string) bool {
+	return strings.HasPrefix(key, p.dir+folder)
+}
