@@ -133,7 +133,7 @@ func TestAllocations(t *testing.T) {
 		most float64
 	}{
 		"pass-through": {func() error { return store.RequestWatchProgress(ctx) }, 0},
-		"a fresh LIST": {func() error { return store.GetList(ctx, "/pods/", opts, list) }, 12},
+		"a fresh LIST": {func() error { return store.GetList(ctx, "/pods/", opts, list) }, 5},
 		"a known N":    {func() error { o := opts; o.ResourceVersion = "900"; return store.GetList(ctx, "/pods/", o, list) }, 1},
 	} {
 		got := testing.AllocsPerRun(1000, func() {

@@ -177,8 +177,9 @@ func (o *observer) behind(floor, applied uint64) {
 	}
 }
 
-func (o *observer) fresh(v verb, waited time.Duration) {
+func (o *observer) fresh(v verb, arrived time.Time) {
 	now := time.Now()
+	waited := now.Sub(arrived)
 	o.waitTime[v].Observe(waited.Seconds())
 	o.lastFresh.Set(float64(now.UnixNano()) / 1e9)
 	o.history.waitedFor(now, waited)
@@ -227,10 +228,15 @@ func (b *Backend) floorHooks() freshness.Hooks {
 	name := b.cfg.Name
 	b.metrics.ZeroBackend(name, freshness.Evidences()...)
 	duration, callers := b.metrics.FloorReadDuration.WithLabelValues(name), b.metrics.FloorReadCallers.WithLabelValues(name)
+	ok := b.metrics.FloorReads.WithLabelValues(name, metrics.OK)
 	return freshness.Hooks{
 		Trace: b.traceFloor,
 		Read: func(info freshness.ReadInfo) {
-			b.metrics.FloorReads.WithLabelValues(name, string(info.Outcome)).Inc()
+			if info.Outcome == freshness.OutcomeOK {
+				ok.Inc()
+			} else {
+				b.metrics.FloorReads.WithLabelValues(name, string(info.Outcome)).Inc()
+			}
 			duration.Observe(info.Duration.Seconds())
 			callers.Observe(float64(info.Callers))
 			b.record.floorRead(info)

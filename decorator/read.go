@@ -103,7 +103,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		}
 		wait.end(nil)
 	}
-	s.observe.fresh(r.verb, time.Since(r.arrived))
+	s.observe.fresh(r.verb, r.arrived)
 	return target, nil
 }
 

@@ -15,36 +15,30 @@ type Floor struct {
 	SentAt time.Time
 }
 
-// stamped is a Floor with the wall clock's reading of its own.
-type stamped struct {
-	Floor
-	wall time.Time // without a monotonic reading; not before SentAt, not after the sending
-}
-
 // age is how long ago the read of the floor was sent, by the clock that says
 // longer. The monotonic clock may stand still while a machine is suspended, and
 // the wall clock may be set back: neither alone keeps a bound.
-func (s stamped) age(wall time.Time) time.Duration {
-	return max(time.Since(s.SentAt), wall.Sub(s.wall))
+func (f Floor) age(wall time.Time) time.Duration {
+	return max(time.Since(f.SentAt), wall.Sub(f.SentAt))
 }
 
 // newest is the floor read last; its revision is 0 before the first.
 type newest struct {
 	mu    sync.RWMutex
-	floor stamped
+	floor Floor
 }
 
-func (n *newest) load() stamped {
+func (n *newest) load() Floor {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.floor
 }
 
-func (n *newest) store(floor stamped) {
+func (n *newest) store(floor Floor) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.floor = floor
 }
 
-// wallClock reads the wall clock alone.
+// wallClock reads the wall clock alone, so that what is compared with it is too.
 func wallClock() time.Time { return time.Now().Round(0) }

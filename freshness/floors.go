@@ -109,7 +109,7 @@ func (f *Floors) WithinBeside(ctx context.Context, age time.Duration, beside Com
 	case ctx.Err() != nil || epoch.Rewound() != nil:
 		return f.Next(ctx) // which fails, and says why
 	}
-	return last.Floor, nil
+	return last, nil
 }
 
 // Saw is Epoch.Saw of the present one.
@@ -120,7 +120,7 @@ func (f *Floors) Saw(revision uint64) { f.Epoch().Saw(revision) }
 // age, and is kept after a rewind until Renew.
 func (f *Floors) Last() (Floor, bool) {
 	last := f.Epoch().last.load()
-	return last.Floor, last.Revision != 0
+	return last, last.Revision != 0
 }
 
 // Rewound returns why no more floors are read, or nil while they are. Once set

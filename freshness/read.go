@@ -30,11 +30,9 @@ func (f *Floors) read(ctx context.Context, call joinnext.Call) (Floor, error) {
 		traced(info)
 	}()
 
-	// All before the read is sent: the answer is held to what was known then,
-	// and its age is counted from then.
+	// Both before the read is sent: the answer is held to what was known then.
 	seen := epoch.seen.Load()
 	doubts := f.doubts.Load()
-	wall := f.wall()
 	reading, err := f.source.Read(ctx)
 	info.Revision = reading.Revision
 
@@ -54,7 +52,7 @@ func (f *Floors) read(ctx context.Context, call joinnext.Call) (Floor, error) {
 	floor := Floor{Revision: reading.Revision, SentAt: call.SentAt}
 	epoch.known.learn(reading)
 	epoch.seen.Raise(floor.Revision)
-	epoch.last.store(stamped{floor, wall})
+	epoch.last.store(floor)
 	f.proved.Store(doubts)
 	return floor, nil
 }

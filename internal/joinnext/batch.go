@@ -22,6 +22,7 @@ type batch[T any] struct {
 	beside   Companion               // may be nil
 	ctx      context.Context         // of the call; nil until it is sent
 	cancel   context.CancelCauseFunc // ends it
+	limit    *limit                  // does so when the call has taken too long
 	sent     Call                    // which it is; whole when it is sent
 }
 
@@ -45,25 +46,14 @@ func (g *Group[T]) send() {
 		if b == nil {
 			return
 		}
-		ctx, release := context.WithTimeoutCause(b.ctx, g.cfg.Timeout, g.expired)
-		g.call(ctx, b)
-		release()
+		g.call(b)
 	}
 }
 
 // sendAlone makes the call of a caller who is alone, on its own goroutine.
-func (g *Group[T]) sendAlone(ctx context.Context, b *batch[T]) {
+func (g *Group[T]) sendAlone(b *batch[T]) {
 	defer g.handOver()
-	callCtx, timeout := b.ctx, g.cfg.Timeout
-	if g.cfg.Patience > 0 {
-		timeout = min(timeout, g.cfg.Patience)
-	}
-	if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > timeout {
-		var release context.CancelFunc
-		callCtx, release = context.WithTimeoutCause(b.ctx, timeout, g.expired)
-		defer release()
-	}
-	g.call(callCtx, b)
+	g.call(b)
 }
 
 // handOver ends the sending, or leaves it to a new goroutine where somebody waits:
@@ -99,11 +89,13 @@ func (g *Group[T]) takeOffLocked(parent context.Context) *batch[T] {
 	}
 	b.ctx, b.cancel = context.WithCancelCause(parent)
 	b.sent.SentAt, b.sent.Callers = time.Now(), b.callers
+	b.limit = g.timeoutLocked(b.sent.SentAt)
 	return b
 }
 
 // call makes the call of b and ends the batch.
-func (g *Group[T]) call(ctx context.Context, b *batch[T]) {
+func (g *Group[T]) call(b *batch[T]) {
+	ctx := b.ctx
 	defer b.cancel(nil)
 	result, err := Result[T]{Call: b.sent}, errExited
 	defer func() {
@@ -135,7 +127,7 @@ func (g *Group[T]) finish(b *batch[T], result Result[T], err error) {
 	if b.finished {
 		return // Close was first
 	}
-	if err != nil && b.firsts > 0 && b.ctx.Err() == nil {
+	if err != nil && b.firsts > 0 && (b.ctx.Err() == nil || context.Cause(b.ctx) == g.expired) {
 		b.next = g.nextLocked()
 		b.next.callers += b.firsts
 		b.next.sent.moveTraced(b.sent)

@@ -85,7 +85,8 @@ type Group[T any] struct {
 	waiting  *batch[T] // not sent yet: joined by all who arrive
 	flying   *batch[T] // sent: joined by nobody
 	running  bool      // somebody sends, and looks for a batch when that is done
-	patience *patience // of the newest callers
+	patience *limit    // of the newest callers
+	timeout  *limit    // of the newest calls
 	closed   bool
 
 	calls sync.WaitGroup // whoever sends
@@ -93,8 +94,8 @@ type Group[T any] struct {
 
 // Config says how a Group makes its calls.
 type Config struct {
-	// Timeout ends a call, counted from when it is sent. Zero or less lets every
-	// call end before.
+	// Timeout ends a call so long after it was sent, or at most 1/64 sooner, and no
+	// later than Patience. Zero or less lets every call end before.
 	Timeout time.Duration
 	// Patience is the longest that a caller waits, and at most 1/64 less than that;
 	// 0: as long as its context lets it. A crowd shares a timer for it, where a context
@@ -114,6 +115,9 @@ type Config struct {
 // waits for that, and so do the next call and Close. A panic of run becomes a
 // *PanicError for its callers. run must not call the Group.
 func New[T any](run func(context.Context, Call) (T, error), cfg Config) *Group[T] {
+	if cfg.Patience > 0 {
+		cfg.Timeout = min(cfg.Timeout, cfg.Patience) // nobody waits longer
+	}
 	return &Group[T]{
 		run:     run,
 		cfg:     cfg,
@@ -145,14 +149,17 @@ func (g *Group[T]) Do(ctx context.Context, beside Companion) (*Result[T], error)
 	case alone && !g.cfg.Inline:
 		go g.send()
 	case alone:
-		g.sendAlone(ctx, b)
+		g.sendAlone(b)
 		switch {
 		case b.err == nil || b.next == nil && ctx.Err() == nil:
 			return &b.result, b.err
 		case ctx.Err() != nil:
 			return nil, contextError(ctx)
 		}
-		p = g.patienceFor(g.cfg.Patience - time.Since(b.sent.SentAt))
+		if g.cfg.Patience > 0 {
+			now := time.Now()
+			p = newLimit(now, g.cfg.Patience-now.Sub(b.sent.SentAt), nil)
+		}
 		b, first = b.next, false
 	}
 	for ; ; first = false {
@@ -195,7 +202,7 @@ func (g *Group[T]) Close() {
 // join adds a caller to the batch that waits. alone tells that nobody sends, and
 // that this caller is to see to it: with sendAlone of what join took off for it, or
 // with send.
-func (g *Group[T]) join(ctx context.Context, beside Companion) (b *batch[T], p *patience, alone bool, err error) {
+func (g *Group[T]) join(ctx context.Context, beside Companion) (b *batch[T], p *limit, alone bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
