@@ -111,6 +111,35 @@ func (b badVersioner) Versioner() storage.Versioner {
 	return b.Interface.Versioner()
 }
 
+// TestBookmarkWatchOutlivesAPanic: an event that cannot be handled ends the client's
+// watch with an error.
+func TestBookmarkWatchOutlivesAPanic(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		opts := everything("")
+		opts.Predicate.AllowWatchBookmarks = true
+		r.store.router.versioner = panickyVersioner{r.store.router.versioner}
+		w, err := r.store.Watch(t.Context(), "/pods/", opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.put("a")
+		events := received(w)
+		if len(events) != 1 || failureOf(events[0]) == nil || !strings.Contains(failureOf(events[0]).Error(), "boom") {
+			t.Errorf("got %q", shorts(events))
+		}
+		want(t, w, "closed")
+	})
+}
+
+type panickyVersioner struct{ storage.Versioner }
+
+func (v panickyVersioner) ParseResourceVersion(resourceVersion string) (uint64, error) {
+	if resourceVersion != "" {
+		panic("boom")
+	}
+	return v.Versioner.ParseResourceVersion(resourceVersion)
+}
+
 // TestAppendPanics: a witness that panics does not end the pulse.
 func TestAppendPanics(t *testing.T) {
 	bubble(t, setup{}, func(t *testing.T, r *rig) {

@@ -215,22 +215,30 @@ func (r *read) list(key string, opts *storage.ListOptions, list runtime.Object, 
 // with initial events. From a revision N it is refused at once when N does not
 // exist yet; stock drops the events up to N.
 func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
-	r := s.router.watch(&opts, watchListEnabled())
+	w, err := s.watch(ctx, key, &opts)
+	if err == nil && opts.Predicate.AllowWatchBookmarks && s.resource.Feed != nil && s.backend.Mode() == ModeVerify {
+		return s.bookmarked(ctx, w), nil
+	}
+	return w, err
+}
+
+func (s *Store) watch(ctx context.Context, key string, opts *storage.ListOptions) (watch.Interface, error) {
+	r := s.router.watch(opts, watchListEnabled())
 	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner {
 		if err := s.loss(true); err != nil && s.backend.Mode() == ModeVerify {
 			return watchFailure(err)
 		}
-		return s.innerWatch(ctx, key, &opts)
+		return s.innerWatch(ctx, key, opts)
 	}
 	if s.bypass(ctx, verbWatch, r) {
-		return s.innerWatch(ctx, key, &opts)
+		return s.innerWatch(ctx, key, opts)
 	}
 	read := s.begin(ctx, verbWatch, r)
 	floor, err := read.gate(false)
 	if err == nil {
 		var w watch.Interface
 		var inner bool
-		if w, inner, err = read.watch(key, &opts, floor); inner || err == nil {
+		if w, inner, err = read.watch(key, opts, floor); inner || err == nil {
 			return w, read.end(err, outcomeOfInner(err))
 		}
 	}
@@ -240,7 +248,7 @@ func (s *Store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 			opts.ResourceVersion = formatRevision(s.stream.Revision())
 		}
 		ctx, call := read.part(spanInner)
-		w, err := s.innerWatch(ctx, key, &opts)
+		w, err := s.innerWatch(ctx, key, opts)
 		return w, read.end(call.end(err), outcomeStale)
 	}
 	read.end(err, outcomeOf(err))

@@ -34,7 +34,13 @@ func (t *tears) begin(revision uint64) {
 // torn says whether an answer numbered revision may be part of it, when everything
 // up to applied was whole before the cache was asked.
 func (t *tears) torn(applied, revision uint64) bool {
-	if revision <= applied || t.last.Load() <= applied {
+	return revision > applied && t.last.Load() > applied && t.suspect(revision)
+}
+
+// suspect says whether a revision may have been applied in more than one step, however
+// long ago.
+func (t *tears) suspect(revision uint64) bool {
+	if t.last.Load() < revision {
 		return false
 	}
 	t.mu.Lock()

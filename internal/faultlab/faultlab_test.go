@@ -24,7 +24,6 @@ var (
 	seed       = flag.Uint64("seed", 1, "the first seed")
 	seeds      = flag.Int("seeds", 1, "how many seeds, one after the other")
 	operations = flag.Int("operations", 6_000, "operations of all seeds together")
-	bookmarks  = flag.Bool("bookmarks", false, "judge the bookmarks of watches too")
 )
 
 func TestMain(m *testing.M) {
@@ -64,7 +63,7 @@ func TestRVFloorIsLinearizable(t *testing.T) {
 	total, checked := 0, 0
 	var deadlines Deadlines
 	for i := range *seeds {
-		result := run(t, Config{Seed: *seed + uint64(i), Operations: *operations / *seeds, Server: rvfloor, Bookmarks: *bookmarks})
+		result := run(t, Config{Seed: *seed + uint64(i), Operations: *operations / *seeds, Server: rvfloor})
 		report := result.Reports[""]
 		if err := report.Err(); err != nil {
 			t.Errorf("seed %d: %v", *seed+uint64(i), err)

@@ -163,9 +163,6 @@ func (w *worker) follow(recorded *linear.Watch, events watch.Interface) {
 			if !ok {
 				return
 			}
-			if event.Type == watch.Bookmark && !w.lab.cfg.Bookmarks {
-				continue
-			}
 			it := item(pod)
 			recorded.Delivered(linear.Event{Key: it.Key, Value: it.Value, Revision: it.Revision,
 				Deleted: event.Type == watch.Deleted, Bookmark: event.Type == watch.Bookmark})

@@ -24,10 +24,6 @@ type Config struct {
 	Server func(cachedGets bool) sides.Kind
 	// Apart judges each kind of read for itself, against all writes.
 	Apart bool
-	// Bookmarks judges those of watches too, but for the one that ends the initial events.
-	// They fail, rarely, with rvfloor as well: the cache can send one at a revision before
-	// the last event of that revision.
-	Bookmarks bool
 }
 
 // Result is what came out of a run.

@@ -1,0 +1,158 @@
+package decorator
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/rvfloor/rvfloor/internal/memstorage"
+)
+
+// marks is what the bookmarks of one watch were like.
+type marks struct {
+	revisions []uint64
+	early     []string // those that came before an event at or below them
+	back      []string // those below what had come before
+}
+
+// marksOf judges what a watch delivered.
+func marksOf(t *testing.T, events []watch.Event) (m marks) {
+	t.Helper()
+	sent := uint64(0)
+	for i, event := range events {
+		revision := revisionOf(t, event)
+		if event.Type == watch.Bookmark {
+			m.revisions = append(m.revisions, revision)
+			if revision < sent {
+				m.back = append(m.back, fmt.Sprintf("%s after %d", short(event), sent))
+			}
+			for _, later := range events[i+1:] {
+				if later.Type != watch.Bookmark && revisionOf(t, later) <= revision {
+					m.early = append(m.early, fmt.Sprintf("%s before %s", short(event), short(later)))
+					break
+				}
+			}
+		}
+		sent = max(sent, revision)
+	}
+	return m
+}
+
+func revisionOf(t *testing.T, event watch.Event) uint64 {
+	t.Helper()
+	object, err := meta.Accessor(event.Object)
+	if err != nil {
+		t.Fatalf("%v: %v", event, failureOf(event))
+	}
+	revision, err := storage.APIObjectVersioner{}.ParseResourceVersion(object.GetResourceVersion())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return revision
+}
+
+// bookmarksMidway watches through s, from before a revision that changes many objects,
+// while raw stops in the middle of it until bookmarks have been sent. The watches are of
+// all objects, and of one of which the revision changes something last.
+func bookmarksMidway(t *testing.T, r *rig, raw *memstorage.Storage, s storage.Interface) (h *herd, all, last marks) {
+	t.Helper()
+	h = r.herd(12)
+	if _, err := list(t.Context(), s, everything("")); err != nil {
+		t.Fatal(err)
+	}
+	var watches []watch.Interface
+	for _, predicate := range []storage.SelectionPredicate{storage.Everything, selecting("", "metadata.name="+h.pods[len(h.pods)-1].Name)} {
+		opts := everything(formatRevision(h.before))
+		opts.Predicate = predicate
+		opts.Predicate.AllowWatchBookmarks = true
+		w, err := s.Watch(t.Context(), "/pods/", opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		watches = append(watches, w)
+	}
+	raw.Hold()
+	h.change(r)
+	raw.Step(5)
+	time.Sleep(65 * time.Second) // each watch gets a bookmark each minute
+	raw.Release()
+	time.Sleep(65 * time.Second)
+	r.put("later")
+	time.Sleep(65 * time.Second)
+	return h, marksOf(t, received(watches[0])), marksOf(t, received(watches[1]))
+}
+
+// TestBookmarksOfWholeRevisions: no bookmark names a revision before its last event.
+func TestBookmarksOfWholeRevisions(t *testing.T) {
+	for name, s := range map[string]setup{"tapped": {}, "untapped": {untapped: true}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, s, func(t *testing.T, r *rig) {
+				h, all, last := bookmarksMidway(t, r, r.cached, r.store)
+				for name, m := range map[string]marks{"all": all, "last": last} {
+					if len(m.early)+len(m.back) > 0 {
+						t.Errorf("%s: early: %q, back: %q", name, m.early, m.back)
+					}
+				}
+				// Who has none of the revision is told of what is before; so nobody
+				// lags who is filtered.
+				if len(last.revisions) == 0 || last.revisions[0] != h.changed-1 {
+					t.Errorf("bookmarks at %d, want the first at %d", last.revisions, h.changed-1)
+				}
+			})
+		})
+	}
+}
+
+// TestStockBookmarksOfParts: the test above finds what it looks for.
+func TestStockBookmarksOfParts(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		raw, stock := r.stock()
+		_, all, last := bookmarksMidway(t, r, raw, stock)
+		if len(all.early) == 0 || len(last.early) == 0 {
+			t.Errorf("upstream's bookmarks come after their revisions: %+v, %+v", all, last)
+		}
+	})
+}
+
+func TestBookmarksNeverBelowWhatWasSent(t *testing.T) {
+	s := &Store{tears: &tears{}, router: router{versioner: storage.APIObjectVersioner{}}}
+	s.tears.begin(1)
+	s.tears.begin(7)
+	b := &bookmarkWatch{store: s}
+	mark := func(revision uint64) watch.Event {
+		return newBookmark(func() object { return &example.Pod{} }, revision)
+	}
+	end := mark(7)
+	if err := storage.AnnotateInitialEventsEndBookmark(end.Object); err != nil {
+		t.Fatal(err)
+	}
+	event := pod("ns", "a")
+	event.ResourceVersion = "6"
+	for _, step := range []struct {
+		in   watch.Event
+		want uint64 // 0: nothing goes out
+	}{
+		{mark(1), 0}, // nothing is at 0
+		{mark(5), 5},
+		{mark(7), 6},
+		{watch.Event{Type: watch.Added, Object: event}, 6},
+		{mark(7), 6},
+		{end, 7}, // it ends a list of a whole revision
+		{mark(7), 0},
+		{mark(8), 8},
+	} {
+		var got uint64
+		if out := b.whole(step.in); out.Object != nil {
+			got = revisionOf(t, out)
+		}
+		if got != step.want {
+			t.Errorf("%s goes out at %d, want %d", short(step.in), got, step.want)
+		}
+	}
+}
