@@ -29,6 +29,9 @@ type WatchDelay struct {
 	etcd     *grpc.ClientConn
 	delay    time.Duration
 	wg       sync.WaitGroup
+
+	mu   sync.Mutex
+	held chan struct{} // closed by Release; nil: nothing is held
 }
 
 // NewWatchDelay listens on loopback and forwards to target, which is written as for
@@ -74,6 +77,42 @@ func newWatchDelay(listener net.Listener, dial dialFunc, delay time.Duration) (*
 // Endpoint is where the proxy listens, as clientv3 and storagebackend take it.
 func (w *WatchDelay) Endpoint() string { return "http://" + w.listener.Addr().String() }
 
+// Hold holds back, until Release, what etcd sends on watch streams from now on, and what
+// is late.
+func (w *WatchDelay) Hold() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held == nil {
+		w.held = make(chan struct{})
+	}
+}
+
+// Release lets go what was held, in order. It may be called when nothing is held.
+func (w *WatchDelay) Release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held != nil {
+		close(w.held)
+		w.held = nil
+	}
+}
+
+// pass waits while watches are held.
+func (w *WatchDelay) pass(ctx context.Context) error {
+	w.mu.Lock()
+	held := w.held
+	w.mu.Unlock()
+	if held == nil {
+		return nil
+	}
+	select {
+	case <-held:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
+
 // Close ends all calls, stops listening and returns when all goroutines of the proxy
 // have ended. It may be called again.
 func (w *WatchDelay) Close() {
@@ -93,14 +132,14 @@ func (w *WatchDelay) forward(_ any, client grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	delay := time.Duration(0)
+	delay, pass := time.Duration(0), func(context.Context) error { return nil }
 	if method == pb.Watch_Watch_FullMethodName {
-		delay = w.delay
+		delay, pass = w.delay, w.pass
 	}
 	replies := make(chan reply, repliesWaiting)
 	w.wg.Go(func() { forwardRequests(client, etcd) })
 	w.wg.Go(func() { readReplies(ctx, etcd, delay, replies) })
-	return sendReplies(ctx, client, replies)
+	return sendReplies(ctx, client, replies, pass)
 }
 
 // forwardRequests ends with the client's last request or with the call. That one
@@ -145,7 +184,7 @@ func readReplies(ctx context.Context, etcd grpc.ClientStream, delay time.Duratio
 	}
 }
 
-func sendReplies(ctx context.Context, client grpc.ServerStream, replies <-chan reply) error {
+func sendReplies(ctx context.Context, client grpc.ServerStream, replies <-chan reply, pass func(context.Context) error) error {
 	for {
 		select {
 		case r := <-replies:
@@ -153,6 +192,9 @@ func sendReplies(ctx context.Context, client grpc.ServerStream, replies <-chan r
 			case <-time.After(time.Until(r.due)):
 			case <-ctx.Done():
 				return status.FromContextError(ctx.Err()).Err()
+			}
+			if err := pass(ctx); err != nil {
+				return err
 			}
 			if errors.Is(r.err, io.EOF) {
 				return nil

@@ -52,7 +52,7 @@ func (a *answering) Range(ctx context.Context, _ *pb.RangeRequest) (*pb.RangeRes
 
 // inMemory calls f, inside a bubble, with a connection to an answering etcd through
 // a proxy that delays watches.
-func inMemory(t *testing.T, delay time.Duration, f func(*testing.T, *grpc.ClientConn, *answering)) {
+func inMemory(t *testing.T, delay time.Duration, f func(*testing.T, *WatchDelay, *grpc.ClientConn, *answering)) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answering{requested: make(chan time.Time, 10)}
 		behind, before := bufconn.Listen(1<<20), bufconn.Listen(1<<20)
@@ -69,13 +69,13 @@ func inMemory(t *testing.T, delay time.Duration, f func(*testing.T, *grpc.Client
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return before.DialContext(ctx) }))
 		require.NoError(t, err)
 		defer conn.Close()
-		f(t, conn, a)
+		f(t, w, conn, a)
 	})
 }
 
 func TestWatchDelayIsALatencyOfWatchesAlone(t *testing.T) {
 	const delay, gap = 300 * time.Millisecond, 10 * time.Millisecond
-	inMemory(t, delay, func(t *testing.T, conn *grpc.ClientConn, a *answering) {
+	inMemory(t, delay, func(t *testing.T, _ *WatchDelay, conn *grpc.ClientConn, a *answering) {
 		stream, err := pb.NewWatchClient(conn).Watch(t.Context())
 		require.NoError(t, err)
 		begun := time.Now()
@@ -103,7 +103,7 @@ func TestWatchDelayIsALatencyOfWatchesAlone(t *testing.T) {
 }
 
 func TestWatchDelayEndsWithItsClient(t *testing.T) {
-	inMemory(t, time.Hour, func(t *testing.T, conn *grpc.ClientConn, a *answering) {
+	inMemory(t, time.Hour, func(t *testing.T, _ *WatchDelay, conn *grpc.ClientConn, a *answering) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stream, err := pb.NewWatchClient(conn).Watch(ctx)
 		require.NoError(t, err)
@@ -120,6 +120,38 @@ func TestWatchDelayEndsWithItsClient(t *testing.T) {
 		require.Equal(t, codes.Canceled, status.Code(err))
 		synctest.Wait()
 		require.Less(t, time.Since(begun), time.Hour, "nobody waits for what nobody wants")
+	})
+}
+
+func TestWatchDelayHolds(t *testing.T) {
+	inMemory(t, 0, func(t *testing.T, w *WatchDelay, conn *grpc.ClientConn, a *answering) {
+		stream, err := pb.NewWatchClient(conn).Watch(t.Context())
+		require.NoError(t, err)
+		w.Hold()
+		w.Hold() // once more changes nothing
+		for range 2 {
+			require.NoError(t, stream.Send(&pb.WatchRequest{}))
+			<-a.requested
+		}
+		received := make(chan int64, 2)
+		go func() {
+			for range 2 {
+				resp, err := stream.Recv()
+				if err != nil {
+					t.Error(err)
+				}
+				received <- resp.GetWatchId()
+			}
+		}()
+		synctest.Wait()
+		require.Empty(t, received)
+		_, err = pb.NewKVClient(conn).Range(t.Context(), &pb.RangeRequest{})
+		require.NoError(t, err, "other calls are not held")
+		require.Empty(t, received)
+		w.Release()
+		w.Release()
+		require.EqualValues(t, 0, <-received)
+		require.EqualValues(t, 1, <-received)
 	})
 }
 
