@@ -40,6 +40,7 @@ var mayImport = map[string]struct {
 	"internal/fdbshim":           {own: []string{"internal/revision"}},
 	"internal/faultlab":          {own: []string{"decorator/apiserver", "internal/etcdlab", "internal/linear", "internal/revision", "internal/sides"}, kubernetes: true},
 	"internal/sides":             {own: []string{"decorator/apiserver", "internal/etcdlab", "internal/revision"}, kubernetes: true},
+	"examples/doctor":            {own: []string{"decorator", "decorator/probe", "freshness"}},
 	"examples/bench":             {own: []string{"decorator", "internal/sides"}, kubernetes: true},
 	"examples/quickstart":        {own: []string{"decorator", "internal/logfile", "internal/sides"}, kubernetes: true},
 	"examples/timetravel":        {own: []string{"internal/etcdlab", "internal/logfile", "internal/sides"}, kubernetes: true},

@@ -1,16 +1,14 @@
 package probe
 
 import (
-	"context"
-	"net"
 	"os/exec"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/internal/etcdlab"
 )
 
 // debianEtcd runs Debian's etcd-server, and skips the test where there is none.
@@ -19,43 +17,18 @@ func debianEtcd(t *testing.T) []*clientv3.Client {
 	if err != nil {
 		t.Skip("NO ETCD BINARY FOUND, NOTHING WAS TESTED: apt-get install etcd-server gives 3.4.23, whose progress overtakes events")
 	}
-	var urls [2]string
-	for i := range urls {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		urls[i] = "http://" + l.Addr().String()
-		l.Close()
+	endpoint, version := etcdlab.RunBinary(t, binary)
+	if version != "3.4.23" {
+		t.Skipf("THE ETCD BINARY IS %s, NOTHING WAS TESTED: Debian's etcd-server 3.4.23 is known to let progress overtake events", version)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	server := exec.CommandContext(ctx, binary, "--data-dir", t.TempDir(), "--listen-client-urls", urls[0], "--advertise-client-urls", urls[0],
-		"--listen-peer-urls", urls[1], "--initial-advertise-peer-urls", urls[1], "--initial-cluster", "default="+urls[1])
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		_ = server.Wait() // killed
-	})
 	clients := make([]*clientv3.Client, 2)
 	for i := range clients {
-		client, err := clientv3.New(clientv3.Config{Endpoints: urls[:1], DialTimeout: 20 * time.Second, Logger: zap.NewNop()})
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { client.Close() })
 		clients[i] = client
-	}
-	if _, err := clients[0].Get(ctx, "ready"); err != nil { // waits until it serves
-		t.Fatal(err)
-	}
-	status, err := clients[0].Status(ctx, urls[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if status.Version != "3.4.23" {
-		t.Skipf("THE ETCD BINARY IS %s, NOTHING WAS TESTED: Debian's etcd-server 3.4.23 is known to let progress overtake events", status.Version)
 	}
 	return clients
 }

@@ -46,7 +46,7 @@ func Observe(ctx context.Context, cfg Config) (Report, error) {
 	}
 	began := time.Now()
 	p := &probe{
-		ground: &ground{clients: cfg.Clients, dir: fmt.Sprintf("%s%s/", cfg.Prefix, rand.Text()), keys: map[string]int64{}},
+		ground: &ground{clients: cfg.Clients, dir: fmt.Sprintf("%s%s/", cfg.Prefix, rand.Text()[:8]), keys: map[string]int64{}},
 		effort: cfg.Effort,
 	}
 	report := Report{Prefix: p.dir}
