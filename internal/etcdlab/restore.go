@@ -3,11 +3,13 @@ package etcdlab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.uber.org/zap"
 )
 
 // Save writes a snapshot of the cluster to a new file, as etcdctl snapshot save does.
@@ -64,4 +66,13 @@ func (cfg Config) restore(i int, dir string, at addresses, file string, bump uin
 		RevisionBump:        bump,
 		MarkCompacted:       bump != 0,
 	})
+}
+
+// SnapshotRevision is the revision of the snapshot in file.
+func SnapshotRevision(file string) (uint64, error) {
+	status, err := snapshot.NewV3(zap.NewNop()).Status(file)
+	if err != nil {
+		return 0, fmt.Errorf("etcdlab: %s: %w", file, err)
+	}
+	return uint64(status.Revision), nil
 }

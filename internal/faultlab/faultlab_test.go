@@ -33,7 +33,9 @@ func TestMain(m *testing.M) {
 
 func rvfloor(cachedGets bool) sides.Kind {
 	return func() (generic.StorageDecorator, func() error, error) {
-		backends, err := apiserver.New(apiserver.Config{CachedGets: cachedGets, Registerer: prometheus.NewRegistry()})
+		backends, err := apiserver.New(apiserver.Config{
+			CachedGets: cachedGets, SentinelKey: new(SentinelKey), Pulse: Pulse, Registerer: prometheus.NewRegistry(),
+		})
 		if err != nil {
 			return nil, nil, err
 		}

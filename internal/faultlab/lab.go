@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +27,12 @@ type lab struct {
 	runs    []*linear.Run // one, or one for each kind of read
 	truth   chan error    // from tellTruth
 	ends    []func() error
+	life    context.Context // of the run
 
-	acknowledged revision.Ratchet // the newest write
+	steps  sync.RWMutex // held for reading by each step of a client: all pause for a writer
+	writes sync.RWMutex // likewise by writes past all API servers
+
+	acknowledged atomic.Pointer[revision.Ratchet] // the newest write of the present history
 	operations   atomic.Int64
 	values       atomic.Int64 // written so far
 	tally        tally
@@ -45,13 +49,13 @@ type server struct {
 const watchLate = 20 * time.Millisecond
 
 func start(ctx context.Context, cfg Config) (*lab, error) {
-	l := &lab{cfg: cfg, truth: make(chan error, 1)}
+	l := &lab{cfg: cfg, life: ctx, truth: make(chan error, 1)}
 	runs := 1
 	if cfg.Apart {
 		runs = len(readings)
 	}
 	for range runs {
-		l.runs = append(l.runs, linear.New(linear.Config{Prefix: sides.PodPrefix}))
+		l.runs = append(l.runs, linear.New(linear.Config{Prefix: sides.PodPrefix, SecondOpinion: secondOpinion}))
 	}
 	if err := l.open(ctx); err != nil {
 		return nil, errors.Join(err, l.close())
@@ -75,8 +79,8 @@ func (l *lab) open(ctx context.Context) (err error) {
 		return err
 	}
 	l.ends = append(l.ends, l.client.Close)
-	watch := l.client.Watch(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithRev(1))
-	go func() { l.truth <- l.tellTruth(watch) }()
+	l.acknowledged.Store(&revision.Ratchet{})
+	l.followTruth(ctx, 1)
 	for i, members := range [][]int{{0, 1, 2}, {1}, {2}} {
 		if err := l.openServer(ctx, i, members); err != nil {
 			return fmt.Errorf("faultlab: server %d: %w", i, err)
@@ -121,50 +125,4 @@ func (l *lab) close() error {
 		errs = append(errs, l.ends[i]())
 	}
 	return errors.Join(errs...)
-}
-
-// endKey is written when all clients have ended: the truth is known up to there.
-const endKey = "/faultlab/end"
-
-// tellTruth tells what etcd did, from its first revision to the end key.
-func (l *lab) tellTruth(watch clientv3.WatchChan) error {
-	for resp := range watch {
-		if err := resp.Err(); err != nil {
-			return fmt.Errorf("faultlab: the watch for the truth: %w", err)
-		}
-		revisions, ended, err := revisionsOf(resp.Events)
-		if err != nil {
-			return err
-		}
-		for _, run := range l.runs {
-			if err := run.Truth(revisions...); err != nil {
-				return err
-			}
-		}
-		if ended {
-			return nil
-		}
-	}
-	return errors.New("faultlab: the watch for the truth ended")
-}
-
-// revisionsOf are the revisions of a response, which etcd does not split.
-func revisionsOf(events []*clientv3.Event) (revisions []linear.Revision, ended bool, err error) {
-	for _, event := range events {
-		at := uint64(event.Kv.ModRevision)
-		if n := len(revisions); n == 0 || revisions[n-1].Revision != at {
-			revisions = append(revisions, linear.Revision{Revision: at})
-		}
-		ended = ended || strings.HasPrefix(string(event.Kv.Key), endKey)
-		key, pod, err := sides.DecodePod(event.Kv.Key, event.Kv.Value)
-		if err != nil {
-			return nil, false, err
-		}
-		if pod == nil {
-			continue
-		}
-		last := &revisions[len(revisions)-1]
-		last.Changes = append(last.Changes, linear.Change{Key: key, Value: pod.Spec.Hostname, Deleted: event.Type == clientv3.EventTypeDelete})
-	}
-	return revisions, ended, nil
 }

@@ -43,7 +43,8 @@ func (w *worker) answered(read *linear.Read, floor, revision uint64, items ...li
 
 func (w *worker) list(ctx context.Context, as reading, namespace, resourceVersion string) error {
 	prefix := sides.PodPrefix + namespace
-	floor := w.lab.acknowledged.Load()
+	history := w.lab.acknowledged.Load()
+	floor := history.Load()
 	if as == ListNewer {
 		floor = 0
 	}
@@ -64,6 +65,9 @@ func (w *worker) list(ctx context.Context, as reading, namespace, resourceVersio
 	items := make([]linear.Item, len(list.Items))
 	for i := range list.Items {
 		items[i] = item(&list.Items[i])
+	}
+	if w.seenOf != history {
+		w.seen, w.seenOf = 0, history
 	}
 	w.seen = max(w.seen, revision)
 	w.answered(read, floor, revision, items...)
@@ -99,7 +103,7 @@ func (w *worker) legacyWatch(ctx context.Context) error {
 		return err
 	}
 	read := w.client(LegacyWatch).Get(keyOf(pod.Namespace, pod.Name), "")
-	floor := w.lab.acknowledged.Load()
+	floor := w.lab.acknowledged.Load().Load()
 	events, err := w.server.store.Watch(ctx, sides.PodPrefix+w.name, sides.Everything(""))
 	if err != nil {
 		read.Failed()
@@ -122,7 +126,7 @@ func (w *worker) legacyWatch(ctx context.Context) error {
 // watchList takes the initial events as a LIST, and then some more events.
 func (w *worker) watchList(ctx context.Context, namespace string) error {
 	prefix := sides.PodPrefix + namespace
-	floor := w.lab.acknowledged.Load()
+	floor := w.lab.acknowledged.Load().Load()
 	client := w.client(WatchList)
 	read := client.List(prefix+"/", "")
 	opts := sides.Everything("")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,7 +66,7 @@ func Run(ctx context.Context, cfg Config) (result *Result, err error) {
 	if err := l.work(ctx, result); err != nil {
 		return nil, err
 	}
-	if err := l.awaitTruth(ctx); err != nil {
+	if _, err := l.endTruth(ctx); err != nil {
 		return nil, err
 	}
 	result.Took, result.Operations = time.Since(began), int(l.operations.Load())
@@ -96,7 +97,12 @@ func (l *lab) work(ctx context.Context, result *Result) (err error) {
 	}
 	random := rand.New(rand.NewPCG(l.cfg.Seed, 0))
 	share := int64(l.cfg.Operations / (2 * len(faults)))
-	for _, i := range random.Perm(len(faults)) {
+	l.awaitOperations(ctx, share, patience)
+	before, err := l.count(ctx, l.complete)
+	if err != nil {
+		return err
+	}
+	for _, i := range l.order(random) {
 		for _, run := range l.runs {
 			run.Planned(faults[i].name)
 		}
@@ -106,8 +112,21 @@ func (l *lab) work(ctx context.Context, result *Result) (err error) {
 		}
 		l.phase("none")
 		l.awaitOperations(ctx, share, patience)
+		if _, err := l.count(ctx, before.covers); err != nil {
+			return fmt.Errorf("faultlab: seed %d: after %s: before were %+v: %w", l.cfg.Seed, faults[i].name, before, err)
+		}
 	}
 	return nil
+}
+
+// order is that of the faults.
+func (l *lab) order(random *rand.Rand) []int {
+	order := random.Perm(len(faults))
+	if l.cfg.Apart { // the stock server does not recover from it
+		order = append(slices.DeleteFunc(order, func(i int) bool { return faults[i].name == restored }),
+			slices.IndexFunc(faults, func(f fault) bool { return f.name == restored }))
+	}
+	return order
 }
 
 func (l *lab) phase(name string) {
@@ -136,7 +155,9 @@ func (l *lab) suffer(ctx context.Context, f fault, random *rand.Rand, share int6
 		}
 		cancel()
 	}
-	l.awaitOperations(ctx, share, hold)
+	if !f.brief {
+		l.awaitOperations(ctx, share, hold)
+	}
 	if err := end(ctx); err != nil {
 		return err
 	}
@@ -147,6 +168,9 @@ func (l *lab) suffer(ctx context.Context, f fault, random *rand.Rand, share int6
 		}
 	}
 	result.Healed = max(result.Healed, time.Since(ended))
+	if f.brief {
+		l.awaitOperations(ctx, share, hold)
+	}
 	return nil
 }
 
@@ -180,28 +204,5 @@ func (l *lab) awaitAnswer(ctx context.Context, s *server) error {
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)
 		}
-	}
-}
-
-// awaitTruth waits until all is known that the clients can have seen.
-func (l *lab) awaitTruth(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("faultlab: the truth did not come to its end"))
-	defer cancel()
-	for {
-		call, done := context.WithTimeout(ctx, callTimeout)
-		_, err := l.client.Put(call, endKey, "")
-		done()
-		if err == nil {
-			break
-		}
-		if ctx.Err() != nil {
-			return errors.Join(context.Cause(ctx), err)
-		}
-	}
-	select {
-	case err := <-l.truth:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rvfloor/rvfloor/internal/linear"
+	"github.com/rvfloor/rvfloor/internal/revision"
 )
 
 const (
@@ -25,6 +26,9 @@ const (
 )
 
 var (
+	// secondOpinion are keys whose histories porcupine judges too.
+	secondOpinion = []string{keyOf("a", "pod-0"), keyOf("b", "pod-1"), keyOf(leaseNamespace, "pod-000")}
+
 	namespaces = []string{"a", "b"}
 	names      = []string{"pod-0", "pod-1", "pod-2", "pod-3"}
 )
@@ -36,7 +40,8 @@ type worker struct {
 	name    string
 	clients []*linear.Client // one for each run
 	random  *rand.Rand
-	seen    uint64 // the newest revision that a LIST answered
+	seen    uint64            // the newest revision that a LIST answered
+	seenOf  *revision.Ratchet // the history of seen
 }
 
 func (l *lab) newWorker(s *server, i int) *worker {
@@ -61,9 +66,11 @@ func (w *worker) client(as reading) *linear.Client {
 // work makes calls until ctx ends. A call that has begun then is let end.
 func (w *worker) work(ctx context.Context) {
 	for ctx.Err() == nil {
+		w.lab.steps.RLock()
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 		err := w.step(call)
 		cancel()
+		w.lab.steps.RUnlock()
 		if err != nil {
 			time.Sleep(pause)
 		}
@@ -99,8 +106,8 @@ func (w *worker) step(ctx context.Context) error {
 	case n < 120:
 		return w.read(w.list(ctx, ListZero, listed, "0"))
 	case n < 140:
-		if w.seen == 0 {
-			return nil
+		if w.seenOf != w.lab.acknowledged.Load() {
+			return nil // until it has listed the present history
 		}
 		return w.read(w.list(ctx, ListNewer, namespace, w.newest()))
 	case n < 175:

@@ -11,17 +11,19 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/rvfloor/rvfloor/internal/linear"
+	"github.com/rvfloor/rvfloor/internal/revision"
 	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
 // write is one write, as each run has it.
 type write struct {
-	lab    *lab
-	writes []*linear.Write
+	lab          *lab
+	acknowledged *revision.Ratchet // of the history in which it began
+	writes       []*linear.Write
 }
 
 func (w *worker) begin(kind linear.WriteKind, changes ...linear.Change) write {
-	begun := write{lab: w.lab}
+	begun := write{lab: w.lab, acknowledged: w.lab.acknowledged.Load()}
 	for _, client := range w.clients {
 		begun.writes = append(begun.writes, client.Write(kind, changes...))
 	}
@@ -35,7 +37,7 @@ func (w write) ended(revision uint64, err error) error {
 		for _, write := range w.writes {
 			write.Acknowledged(revision)
 		}
-		w.lab.acknowledged.Raise(revision)
+		w.acknowledged.Raise(revision)
 		return nil
 	}
 	if storage.IsExist(err) || storage.IsNotFound(err) {
@@ -98,6 +100,8 @@ func (w *worker) transact(ctx context.Context, lease clientv3.LeaseID, pods ...*
 		changes = append(changes, linear.Change{Key: keyOf(pod.Namespace, pod.Name), Value: pod.Spec.Hostname})
 		ops = append(ops, clientv3.OpPut(key, value, clientv3.WithLease(lease)))
 	}
+	w.lab.writes.RLock()
+	defer w.lab.writes.RUnlock()
 	begun := w.begin(linear.Txn, changes...)
 	resp, err := w.lab.client.Txn(ctx).Then(ops...).Commit()
 	if err != nil {
@@ -126,6 +130,8 @@ func (w *worker) lease(ctx context.Context) error {
 	if err := w.transact(ctx, granted.ID, pods...); err != nil {
 		return err
 	}
+	w.lab.writes.RLock()
+	defer w.lab.writes.RUnlock()
 	begun := w.begin(linear.LeaseEnd, ends...)
 	resp, err := w.lab.client.Revoke(ctx, granted.ID)
 	if err != nil {
