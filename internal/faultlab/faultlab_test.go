@@ -92,6 +92,8 @@ func TestStockIsNot(t *testing.T) {
 		LegacyWatch: {linear.BelowAcknowledged},
 		// A lease that ended, in part: as an older version where the same pods came again.
 		List: {linear.Torn, linear.Missing, linear.OldVersion},
+		// What was, until it is written again.
+		WatchList: {linear.BeforeRestore},
 	}
 	tooOld := 0
 	for i := 0; len(missing) > 0 && i < 4; i++ {
