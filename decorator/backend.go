@@ -3,6 +3,8 @@ package decorator
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +29,8 @@ type Backend struct {
 	metrics     *metrics.Metrics
 	tracer      trace.Tracer // nil: no spans
 	series      *series
+	chooser     *chooser
+	nudges      *nudges
 	mode        atomic.Uint32 // an index into modes
 	record      record
 
@@ -56,6 +60,7 @@ func NewBackend(cfg Config) (*Backend, error) {
 		series:      backendSeries(collectors, cfg.Name),
 		open:        map[interface{ Close() }]struct{}{},
 	}
+	b.chooser, b.nudges = newChooser(b), newNudges(b)
 	if cfg.Shadow {
 		_ = b.SetMode(ModeShadow)
 	}
@@ -85,6 +90,8 @@ type Resource struct {
 	// and it is asked for its revision instead; revisions that changed many objects
 	// are then not promised to be seen whole.
 	Feed *Feed
+	// Prove is for StrategyRangeProof; nil: the resource is not brought to a floor by it.
+	Prove Prover
 }
 
 func (r Resource) validate() error {
@@ -111,7 +118,14 @@ func (b *Backend) Feed(raw storage.Interface, r Resource) (*Feed, error) {
 		return nil, err
 	}
 	f := &Feed{backend: b, resource: r, raw: raw, newItem: newItem, quiet: make(chan struct{}), epoch: b.floors.Epoch(), observe: newObserver(b, r.GroupResource)}
-	f.stream = b.coordinator.NewStream(progress.StreamConfig{Kick: f.kick, KickNow: f.kickNow, Kicked: f.observe.kicked, Stuck: f.stuck})
+	f.stream = b.coordinator.NewStream(progress.StreamConfig{
+		Kick: f.advance, KickNow: f.kickNow, Timeout: advanceTimeout, Blind: f.asks, Stuck: f.stuck, Silent: f.silent,
+	})
+	if r.Prove != nil {
+		b.chooser.provable()
+	}
+	f.request = request{f}
+	f.nudge = nudge{f.request, b.nudges, f.stream.Below}
 	if err := b.adopt(f); err != nil {
 		f.Close()
 		return nil, err
@@ -157,12 +171,32 @@ func (b *Backend) Close() error {
 	b.open, b.pulse = nil, nil
 	b.mu.Unlock()
 	pulse.stop()
+	b.chooser.trials.close()
 	err := b.floors.Close()
 	for c := range open {
 		c.Close()
 	}
+	b.nudges.writes.Close()
 	b.series.release()
 	return err
+}
+
+// caches calls do for each cache that is open: with its Feed, nil where somebody else
+// built it.
+func (b *Backend) caches(do func(*Feed, *progress.Stream)) {
+	b.mu.Lock()
+	open := slices.Collect(maps.Keys(b.open))
+	b.mu.Unlock()
+	for _, c := range open {
+		switch c := c.(type) {
+		case *Feed:
+			do(c, c.stream)
+		case *Store:
+			if c.pilot != nil {
+				do(nil, c.stream)
+			}
+		}
+	}
 }
 
 func (b *Backend) adopt(c interface{ Close() }) error {

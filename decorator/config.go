@@ -39,26 +39,6 @@ const (
 	UnverifiedStale OnUnverified = "Stale"
 )
 
-// Strategy is how a cache is brought to a floor.
-type Strategy string
-
-const (
-	// StrategyAuto lets the backend decide: today always StrategyRequest.
-	StrategyAuto Strategy = "auto"
-	// StrategyRequest asks for progress on the cache's own watch.
-	StrategyRequest Strategy = "request"
-	// StrategyNudge is StrategyRequest, and a write to the sentinel where the replies stand
-	// still below the floor.
-	StrategyNudge Strategy = "nudge"
-	// StrategyRangeProof proves by a range of the backend that nothing was changed.
-	StrategyRangeProof Strategy = "range-proof"
-	// StrategyWrite writes an object among those of the resource and waits until the cache's
-	// watch brings it.
-	StrategyWrite Strategy = "write"
-	// StrategyDirect has no cache answer: LISTs are quorum lists, as under UnverifiedDirect.
-	StrategyDirect Strategy = "direct"
-)
-
 const (
 	defaultMaxWait   = 3 * time.Second
 	defaultReadyWait = 200 * time.Millisecond
@@ -112,7 +92,7 @@ func (c Config) Validate() error {
 	if err := oneOf("OnUnverified", c.OnUnverified, UnverifiedFail, UnverifiedDirect, UnverifiedStale); err != nil {
 		return err
 	}
-	if err := oneOf("Strategy", c.Strategy, StrategyAuto, StrategyRequest); err != nil {
+	if err := oneOf("Strategy", c.Strategy, strategies...); err != nil {
 		return err
 	}
 	for _, d := range []struct {

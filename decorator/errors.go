@@ -26,6 +26,9 @@ var (
 	ErrNotReady = errors.New("the watch cache is not ready")
 	// ErrBusy: too many direct lists are under way. 429.
 	ErrBusy = errors.New("too many direct lists of this resource")
+	// ErrRefused: the backend was seen to be one whose reads cannot be verified. 503; 429
+	// for a Watch.
+	ErrRefused = errors.New("reads of this backend cannot be verified")
 	// ErrClosed: the Store or its Backend was closed. 503.
 	ErrClosed = errors.New("the storage is closed")
 )

@@ -2,7 +2,6 @@ package decorator
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/client-go/util/watchlist"
 
 	"github.com/rvfloor/rvfloor/freshness"
+	"github.com/rvfloor/rvfloor/internal/revision"
 	"github.com/rvfloor/rvfloor/progress"
 )
 
@@ -35,7 +35,11 @@ type Feed struct {
 	stream   *progress.Stream
 	tears    tears
 	fills    fills
+	request  request
+	nudge    nudge
 
+	reply    revision.Ratchet // the highest that a request was answered with
+	expected expectation
 	standing atomic.Bool // stuck said so, and nothing was applied since
 	tapped   atomic.Bool // a progress.Watcher was seen behind raw
 	keysOnce sync.Once
@@ -52,12 +56,6 @@ type Feed struct {
 }
 
 var _ storage.Interface = (*Feed)(nil)
-
-// untappedAfter is how long the watch of a cache may take to show a
-// progress.Watcher before a Feed takes the storage for one that has none.
-const untappedAfter = 100 * time.Millisecond
-
-var errNoWatch = errors.New("decorator: the cache has no watch to ask for progress")
 
 // Watch is the cache's watch when it covers the whole resource; any other goes to
 // the raw storage untouched.
@@ -122,25 +120,12 @@ func (f *Feed) openLocked(ctx context.Context, key string, opts storage.ListOpti
 	return w, nil
 }
 
-// kick asks for progress on the newest watch.
-func (f *Feed) kick(ctx context.Context, _ uint64) error {
-	f.mu.Lock()
-	w := f.watch
-	f.mu.Unlock()
-	if w == nil || w.inner == nil {
-		return errNoWatch
-	}
-	if kick := w.kick.Load(); kick != nil {
-		err := (*kick)(ctx)
-		if f.standing.Load() || w.mute() {
-			_, _ = f.backend.floors.Next(ctx) // what it answers is of no interest
-		}
-		return err
-	}
-	if f.tapped.Load() || !w.filled.Load() || time.Since(w.opened) < untappedAfter {
-		return errNoWatch // it is being opened; the stream kicks when it is
-	}
-	return f.raw.RequestWatchProgress(ctx)
+// replied is called for each answer to a request for progress.
+func (f *Feed) replied(revision uint64) {
+	f.reply.Raise(revision)
+	f.expected.met(revision)
+	f.stream.Replied(revision)
+	f.backend.nudges.answered(revision)
 }
 
 // stuck is called when replies come that do not move, as from a member that is cut
@@ -148,34 +133,11 @@ func (f *Feed) kick(ctx context.Context, _ uint64) error {
 func (f *Feed) stuck(target uint64) {
 	f.standing.Store(true)
 	f.observe.stuck(target)
+	f.backend.stoodStill(f.strategy(), target)
 }
 
-// muteAfter is how long a watch may leave kicks unanswered before floors are read on
-// its behalf: some answers are late on a busy machine, and readers wait meanwhile.
-const muteAfter = 250 * time.Millisecond
-
-// mute says that a kick goes unanswered for long, as it does while etcd catches up
-// for a watch, and for ever when the member that serves it is frozen. A source that
-// reads from several members tells these apart by the reads that it is sent, and
-// readers who wait for the watch send none.
-func (w *feedWatch) mute() bool {
-	now := time.Now().UnixNano()
-	return !w.asked.CompareAndSwap(0, now) && now-w.asked.Load() > int64(muteAfter)
-}
-
-// kickNow is kick where nothing has to be waited for: the watch is open.
-func (f *Feed) kickNow() bool {
-	if !f.mu.TryLock() {
-		return false // the watch is being opened
-	}
-	w := f.watch
-	f.mu.Unlock()
-	if w == nil {
-		return false
-	}
-	kick := w.kick.Load()
-	return kick != nil && (*kick)(context.Background()) == nil
-}
+// silent is called when nothing has brought the cache any nearer for long.
+func (f *Feed) silent(target uint64) { f.backend.fellSilent(f.strategy(), target) }
 
 // whole says whether the options are those of a cache: everything of the resource.
 func (f *Feed) whole(key string, opts storage.ListOptions) bool {

@@ -128,7 +128,7 @@ func (w *feedWatch) Revision(revision uint64, events int) {
 // cache is about to have all that the report is about.
 func (w *feedWatch) Progress(revision uint64) (taken bool) {
 	w.asked.Store(0)
-	w.feed.stream.Replied(revision)
+	w.feed.replied(revision)
 	w.tapped.mu.Lock()
 	defer w.tapped.mu.Unlock()
 	if !w.filled.Load() || w.received.Load() != w.tapped.events {
@@ -280,7 +280,7 @@ func (w *feedWatch) bookmark(event watch.Event, object metav1.Object, revision u
 		w.filled.Store(true)
 	default:
 		if w.kick.Load() == nil { // else Progress told it
-			w.feed.stream.Replied(revision)
+			w.feed.replied(revision)
 		}
 		if revision < w.at.revision {
 			// The cache would go back to it.
@@ -366,6 +366,7 @@ func (w *feedWatch) begins(revision uint64) bool {
 // that the cache fills anew: it has answered for a revision that it did not have.
 func (w *feedWatch) overtaken(revision uint64) bool {
 	w.feed.observe.overtaken(revision, w.at.whole)
+	w.feed.backend.chooser.overtaken()
 	status := apierrors.NewResourceExpired("rvfloor: the watch brought revision " + formatRevision(revision) +
 		" after it had reported " + formatRevision(w.at.whole) + " complete").Status()
 	w.send(watch.Event{Type: watch.Error, Object: &status})

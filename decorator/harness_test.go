@@ -49,10 +49,11 @@ func newPodList() runtime.Object { return &example.PodList{} }
 // setup says what a rig is to be like. Its zero value is a ready cache behind a
 // Feed over a storage with a progress.Watcher.
 type setup struct {
-	cfg      Config // without Source and Registerer
-	feedless bool   // somebody else built the cache
-	untapped bool   // the storage has no progress.Watcher
-	filling  bool   // the first fill of the cache is held back
+	cfg      Config                      // without Source and Registerer
+	feedless bool                        // somebody else built the cache
+	untapped bool                        // the storage has no progress.Watcher
+	filling  bool                        // the first fill of the cache is held back
+	source   func(*rig) freshness.Source // nil: that of the writer
 	// before runs when there is a backend and nothing else; nil: nothing.
 	before func(*rig)
 	// inner and raw wrap what the Store and the cache see; nil: nothing.
@@ -88,6 +89,9 @@ func newRig(t *testing.T, s setup) *rig {
 	}
 	cfg := s.cfg
 	cfg.Source = freshness.SourceFunc(r.writer.GetCurrentResourceVersion)
+	if s.source != nil {
+		cfg.Source = s.source(r)
+	}
 	cfg.Registerer = prometheus.NewRegistry()
 	if cfg.Pulse == 0 {
 		cfg.Pulse = -1 // tests count floor reads

@@ -40,13 +40,14 @@ const (
 	outcomeRewound
 	outcomeBusy
 	outcomeStale
+	outcomeRefused
 	outcomeError
 	outcomes
 )
 
 func (o outcome) String() string {
 	return [...]string{metrics.OK, metrics.Canceled, metrics.NotFresh, metrics.NoFloor, metrics.NotReady,
-		metrics.TooLarge, metrics.Rewound, metrics.Busy, metrics.Stale, metrics.Error}[o]
+		metrics.TooLarge, metrics.Rewound, metrics.Busy, metrics.Stale, metrics.Refused, metrics.Error}[o]
 }
 
 // fine says that an error which came with the outcome is no failure: an answer, or a
@@ -66,7 +67,7 @@ func outcomeOf(err error) outcome {
 		outcome outcome
 	}{
 		{ErrNotFresh, outcomeNotFresh}, {ErrNoFloor, outcomeNoFloor}, {ErrNotReady, outcomeNotReady},
-		{ErrBusy, outcomeBusy}, {context.Canceled, outcomeCanceled},
+		{ErrBusy, outcomeBusy}, {ErrRefused, outcomeRefused}, {context.Canceled, outcomeCanceled},
 	} {
 		if errors.Is(err, known.kind) {
 			return known.outcome
@@ -221,6 +222,16 @@ func (o *observer) rebuilt(reason string) {
 func (o *observer) overtaken(revision, whole uint64) {
 	o.overtakens.Inc()
 	o.breach("the watch reported progress before the events below it; the cache fills anew", "event", revision, "progress", whole)
+}
+
+// nudged counts a write that was to move progress.
+func (b *Backend) nudged(err error) {
+	outcome := metrics.OK
+	if err != nil {
+		outcome = metrics.Error
+		klog.V(2).InfoS("A backend could not be nudged", "backend", b.cfg.Name, "err", err)
+	}
+	b.series.while(func() { b.metrics.Nudges.WithLabelValues(b.cfg.Name, outcome).Inc() })
 }
 
 // floorHooks tell metrics and the log about the revision reads of a backend.

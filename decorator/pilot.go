@@ -23,6 +23,9 @@ type pilot struct {
 	wake   chan struct{}
 	stop   context.CancelFunc
 	done   chan struct{}
+	nudge  nudge
+
+	asked, before uint64 // targets of the newest kick, and of the one before
 }
 
 const (
@@ -45,20 +48,46 @@ func newPilot(s *Store) *pilot {
 		stop: cancel,
 		done: make(chan struct{}),
 	}
-	p.stream = s.backend.coordinator.NewStream(progress.StreamConfig{Kick: p.kick, Kicked: s.observe.kicked, Stuck: s.observe.stuck})
+	p.nudge = nudge{p, s.backend.nudges, p.again}
+	p.stream = s.backend.coordinator.NewStream(progress.StreamConfig{
+		Kick: p.kick, Kicked: s.observe.kicked, Stuck: p.stuck, Silent: p.silent,
+	})
 	go p.run(ctx)
 	return p
 }
 
-// kick asks for progress as the cache itself would, and sees to it that the pilot
-// waits for it.
-func (p *pilot) kick(ctx context.Context, _ uint64) error {
+// kick brings the cache to target by the present strategy.
+func (p *pilot) kick(ctx context.Context, target uint64) error {
+	p.asked, p.before = target, p.asked
+	if p.strategy() == StrategyNudge {
+		return p.nudge.Advance(ctx, target)
+	}
+	return p.Advance(ctx, target)
+}
+
+func (p *pilot) strategy() Strategy { return p.store.backend.chooser.present().first(nil) }
+
+// again says that the kick before was for nothing: nobody hears of what it was answered.
+func (p *pilot) again() bool { return p.asked <= p.before }
+
+// Advance is strategy's: StrategyRequest. It asks for progress as the cache itself would,
+// and sees to it that the pilot waits for it.
+func (p *pilot) Advance(ctx context.Context, _ uint64) error {
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errRequestTimeout)
+	defer cancel()
 	return p.store.inner.RequestWatchProgress(ctx)
 }
+
+func (p *pilot) stuck(target uint64) {
+	p.store.observe.stuck(target)
+	p.store.backend.stoodStill(p.strategy(), target)
+}
+
+func (p *pilot) silent(target uint64) { p.store.backend.fellSilent(p.strategy(), target) }
 
 func (p *pilot) run(ctx context.Context) {
 	defer close(p.done)

@@ -88,22 +88,10 @@ func (p Properties) All() []Property {
 
 // Choose is the strategies that are sound on such a backend, the cheapest first, and why
 // the first is. Of those that are possible: by default all but StrategyWrite, which an
-// operator has to ask for. An error says why no read of the backend can be verified.
+// operator has to ask for. The error wraps ErrRefused, and says why no read of the backend can be verified.
 func (p Properties) Choose(possible ...Strategy) (sound []Strategy, reason string, err error) {
-	for _, needed := range []struct {
-		verdict Verdict
-		lack    string
-	}{
-		{p.LinearizableFloor, "its revision is read below writes that it has acknowledged"},
-		{p.OneRevisionSpace, "it has more than one counter of revisions: give each a Backend of its own"},
-	} {
-		switch needed.verdict {
-		case VerdictYes:
-		case VerdictNo:
-			return nil, "", fmt.Errorf("decorator: reads of this backend cannot be verified: %s", needed.lack)
-		default:
-			return nil, "", fmt.Errorf("decorator: reads of this backend cannot be verified: it could not be ruled out that %s", needed.lack)
-		}
+	if err := p.unfit(false); err != nil {
+		return nil, "", err
 	}
 	if len(possible) == 0 {
 		possible = []Strategy{StrategyRequest, StrategyNudge, StrategyRangeProof, StrategyDirect}
@@ -131,9 +119,29 @@ func (p Properties) Choose(possible ...Strategy) (sound []Strategy, reason strin
 		}
 	}
 	if len(sound) == 0 {
-		return nil, "", fmt.Errorf("decorator: reads of this backend cannot be verified: %s", strings.Join(against, "; "))
+		return nil, "", fmt.Errorf("%w: no strategy is both sound and possible: %s", ErrRefused, strings.Join(against, "; "))
 	}
 	return sound, strings.Join(append([]string{reasons[0]}, against...), "; "), nil
+}
+
+// unfit is why no read can be verified, whatever the strategy; nil: it can. What is
+// unsure counts against it unless lenient.
+func (p Properties) unfit(lenient bool) error {
+	for _, property := range []struct {
+		verdict Verdict
+		lack    string
+	}{
+		{p.LinearizableFloor, "its revision is read below writes that it has acknowledged"},
+		{p.OneRevisionSpace, "it has more than one counter of revisions: give each a Backend of its own"},
+	} {
+		switch {
+		case property.verdict == VerdictNo:
+			return fmt.Errorf("%w: %s", ErrRefused, property.lack)
+		case property.verdict != VerdictYes && !lenient:
+			return fmt.Errorf("%w: it could not be ruled out that %s", ErrRefused, property.lack)
+		}
+	}
+	return nil
 }
 
 // againstProgress is why progress cannot be relied on, where another property is needed too.

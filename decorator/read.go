@@ -59,15 +59,26 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		return 0, newFailure(ErrClosed, nil, r.verb == verbWatch)
 	default:
 	}
+	choice := s.backend.chooser.present()
+	if choice.refused != nil {
+		return 0, newFailure(choice.refused, nil, r.verb == verbWatch)
+	}
+	if choice.failing {
+		s.backend.chooser.tryAgain(s)
+	}
+	direct := !r.route.ungated && choice.first(s.resource.Feed) == StrategyDirect
+	if direct && r.route.kind != routeLeast {
+		return 0, newFailure(ErrNotFresh, errDirect, r.verb == verbWatch)
+	}
 	ready := s.inner.ReadinessCheck() == nil
-	if !ready && !toStorage {
+	if !ready && !toStorage && !direct {
 		_, wait := r.part(spanCacheWait)
 		if err := s.waitReady(r.ctx); err != nil {
 			return 0, wait.end(r.lostOr(waitFailure(r.ctx, err, 0, 0, r.verb == verbWatch)))
 		}
 		wait.end(nil)
 	}
-	if r.route.kind == routeLeast && s.stream.Revision() >= r.route.least {
+	if r.route.kind == routeLeast && s.stream.Revision() >= r.route.least && (ready || !direct) {
 		r.target = r.route.least
 		return r.target, nil
 	}
@@ -92,6 +103,9 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	r.target = target
 	if r.route.ungated {
 		return target, nil
+	}
+	if direct {
+		return 0, newFailure(ErrNotFresh, errDirect, r.verb == verbWatch)
 	}
 	s.observe.behind(f.Revision, s.stream.Revision())
 	if ready || !toStorage {
@@ -182,7 +196,13 @@ func (r *read) breach(answered string, floor uint64) error {
 
 // falls says whether a read that failed with err is to be answered by a policy.
 func (r *read) falls(policy OnUnverified, err error) bool {
-	if err == nil || r.store.backend.cfg.OnUnverified != policy || r.ctx.Err() != nil {
+	if err == nil || r.ctx.Err() != nil {
+		return false
+	}
+	if policy == UnverifiedDirect && errors.Is(err, errDirect) {
+		return true
+	}
+	if r.store.backend.cfg.OnUnverified != policy {
 		return false
 	}
 	if r.store.loss(false) != nil {
@@ -230,6 +250,9 @@ func (s *Store) bypass(ctx context.Context, v verb, r route) bool {
 		read.shadow = true
 		err := guard.Call(func() error {
 			_, err := read.gate(false)
+			if errors.Is(err, errDirect) && v != verbWatch {
+				return nil // it would have been answered
+			}
 			return err
 		})
 		read.end(err, outcomeOf(err))

@@ -63,6 +63,12 @@ type PolicyStatus struct {
 type StrategyStatus struct {
 	Name   Strategy `json:"name"`
 	Reason string   `json:"reason"`
+	// Refused is why no read is verified; empty: they are.
+	Refused string `json:"refused,omitempty"`
+	// Properties is what the backend was seen to do; nil: nobody has looked.
+	Properties *Properties `json:"properties,omitempty"`
+	// Failures are of strategies that would be cheaper, and do not work at present.
+	Failures []Failure `json:"failures,omitempty"`
 }
 
 // FloorStatus is a floor and how long ago its read was sent.
@@ -162,7 +168,7 @@ func (b *Backend) Status() Status {
 		Source:           fmt.Sprintf("%T", b.cfg.Source),
 		Mode:             b.Mode(),
 		Policy:           b.cfg.status(),
-		Strategy:         StrategyStatus{Name: StrategyRequest, Reason: `set by Config.Strategy`},
+		Strategy:         b.chooser.status(),
 		FloorReads:       b.record.reads.Load(),
 		FloorReadsFailed: b.record.failed.Load(),
 		Failing:          b.record.failing.Load(),
@@ -174,9 +180,6 @@ func (b *Backend) Status() Status {
 	}
 	if named, ok := b.cfg.Source.(fmt.Stringer); ok {
 		s.Source = named.String()
-	}
-	if b.cfg.Strategy == StrategyAuto {
-		s.Strategy.Reason = `"auto" takes it for every backend today`
 	}
 	if floor, ok := b.floors.Last(); ok {
 		s.Floor = &FloorStatus{Revision: floor.Revision, AgeSeconds: now.Sub(floor.SentAt).Seconds()}

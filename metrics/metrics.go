@@ -19,9 +19,10 @@ const (
 	TooLarge = "too_large"
 	Rewound  = "rewound"
 	Busy     = "busy"
-	Stale    = "stale" // answered unverified, by policy
-	Error    = "error" // of the inner storage, or of the backend
-	Bad      = "bad"   // the backend answered what is no revision
+	Stale    = "stale"   // answered unverified, by policy
+	Refused  = "refused" // the backend was seen to be unfit
+	Error    = "error"   // of the inner storage, or of the backend
+	Bad      = "bad"     // the backend answered what is no revision
 )
 
 // Metrics are the collectors. The zero value is not usable; New with a nil

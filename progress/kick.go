@@ -357,6 +357,14 @@ func (s *Stream) stuckLocked(reply uint64) (target uint64, stuck bool) {
 	return s.groups[0].revision, true
 }
 
+// Below says whether an answer has come that is below what is waited for, and none since
+// that is not.
+func (s *Stream) Below() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kick.unmoved > 0
+}
+
 // settleLocked ends the outstanding kick.
 func (k *kickState) settleLocked() {
 	k.outstanding, k.ahead, k.covered = false, false, 0

@@ -1,0 +1,105 @@
+package decorator
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// TestDirectStrategy: nothing is answered from the cache that would have to be verified,
+// however fresh it is, whatever it does, and also while it is filled.
+func TestDirectStrategy(t *testing.T) {
+	for name, s := range map[string]setup{"ready": {}, "filling": {filling: true}, "without a Feed": {feedless: true}} {
+		for _, policy := range []OnUnverified{UnverifiedFail, UnverifiedDirect} {
+			t.Run(name+" "+string(policy), func(t *testing.T) {
+				s := s
+				s.cfg = Config{Strategy: StrategyDirect, OnUnverified: policy}
+				bubble(t, s, func(t *testing.T, r *rig) {
+					r.cached.Hold()
+					newest := r.put("a")
+					before := r.cached.Calls()
+					for _, version := range []string{"", "0", formatRevision(newest)} {
+						pods, err := list(t.Context(), r.store, everything(version))
+						if err != nil || !slices.Equal(names(pods), []string{"a"}) {
+							t.Errorf("list %q: got %v, %v", version, names(pods), err)
+						}
+					}
+					out := &example.Pod{}
+					if err := r.store.Get(t.Context(), "/pods/ns/a", storage.GetOptions{ResourceVersion: "0"}, out); err != nil || out.Name != "a" {
+						t.Errorf("get: %q, %v", out.Name, err)
+					}
+					for _, version := range []string{"", "0"} {
+						if _, err := r.store.Watch(t.Context(), "/pods/", everything(version)); !errors.Is(err, ErrNotFresh) || !apierrors.IsTooManyRequests(err) {
+							t.Errorf("watch %q: got %v", version, err)
+						}
+					}
+					if _, err := list(t.Context(), r.store, everything(formatRevision(newest+1))); !storage.IsTooLargeResourceVersion(err) {
+						t.Errorf("list at what does not exist: got %v", err)
+					}
+					after := r.cached.Calls()
+					if after.List != before.List+3 || after.Get != before.Get+1 || after.Kicks != before.Kicks {
+						t.Errorf("calls were %+v and are %+v", before, after)
+					}
+					if got := r.reads(verbList, routeFloor, outcomeOK); got != 2 {
+						t.Errorf("%v reads were counted", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestDirectStrategyWatches: a watch that goes on from a revision is the cache's, and a
+// list at what the cache has.
+func TestDirectStrategyWatches(t *testing.T) {
+	bubble(t, setup{cfg: Config{Strategy: StrategyDirect}}, func(t *testing.T, r *rig) {
+		revision := r.put("a")
+		settled()
+		before := r.cached.Calls().List
+		if pods, err := list(t.Context(), r.store, everything(formatRevision(revision-1))); err != nil || len(pods.Items) != 1 {
+			t.Errorf("got %v, %v", names(pods), err)
+		}
+		if r.cached.Calls().List != before {
+			t.Error("the storage was listed for what the cache has")
+		}
+		w, err := r.store.Watch(t.Context(), "/pods/", everything(formatRevision(revision)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		r.put("b")
+		settled()
+		select {
+		case event := <-w.ResultChan():
+			if got := short(event); got != "ADDED b@"+formatRevision(revision+1) {
+				t.Errorf("got %s", got)
+			}
+		default:
+			t.Error("no event")
+		}
+		refused, err := r.store.Watch(t.Context(), "/pods/", everything(formatRevision(revision+2)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event := <-refused.ResultChan(); !storage.IsTooLargeResourceVersion(apierrors.FromObject(event.Object)) {
+			t.Errorf("a watch from what does not exist got %v", event)
+		}
+	})
+}
+
+// TestDirectStrategyShadow: what would have been answered is not counted as a failure.
+func TestDirectStrategyShadow(t *testing.T) {
+	bubble(t, setup{cfg: Config{Strategy: StrategyDirect, Shadow: true}}, func(t *testing.T, r *rig) {
+		if _, err := list(t.Context(), r.store, everything("0")); err != nil {
+			t.Fatal(err)
+		}
+		settled()
+		if got := r.reads(verbList, routeFloor, outcomeOK); got != 1 {
+			t.Errorf("%v reads were counted as good", got)
+		}
+	})
+}
