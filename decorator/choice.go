@@ -167,7 +167,7 @@ func (c *chooser) decideLocked() *choice {
 		// Of a floor that could not be looked at an operator may know more.
 		return &choice{strategies: []Strategy{cfg.Strategy}, reason: "set by Config.Strategy", refused: c.seen.unfit(true)}
 	case c.seen == nil:
-		return &choice{strategies: []Strategy{StrategyRequest}, reason: "nobody has looked at what the backend does"}
+		return &choice{strategies: []Strategy{StrategyRequest}, reason: `"auto", and nobody has looked at what the backend does`}
 	}
 	possible := []Strategy{StrategyRequest, StrategyDirect}
 	if _, ok := cfg.Source.(Nudger); ok {

@@ -3,6 +3,7 @@ package decorator
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // Strategy is how a cache is brought to a floor.
@@ -29,7 +30,9 @@ const (
 	StrategyDirect Strategy = "direct"
 )
 
-// strategies are all names of them.
+// Strategies are all there are, StrategyAuto first.
+func Strategies() []Strategy { return slices.Clone(strategies) }
+
 var strategies = []Strategy{StrategyAuto, StrategyRequest, StrategyNudge, StrategyDirect}
 
 // strategy is a Strategy for one cache.

@@ -177,7 +177,7 @@ func sampleStatus() debugStatus {
 		}
 	}
 	policy := decorator.PolicyStatus{ZeroVersion: "Verified", OnUnverified: "Fail", MaxWaitSeconds: 3, ReadyWaitSeconds: .2}
-	strategy := decorator.StrategyStatus{Name: "request", Reason: `"auto" takes it for every backend today`}
+	strategy := decorator.StrategyStatus{Name: "request", Reason: `progress is answered, in order, and reaches the floor`}
 	modeFile := &modeFileStatus{Path: "/etc/kubernetes/verified-reads/a-folder-with-a-long-name/mode", Mode: decorator.ModeShadow,
 		Error: &decorator.ErrorStatus{Time: *ago(time.Minute), Message: "--verified-reads-mode-file: /etc/kubernetes/verified-reads/a-folder-with-a-long-name/mode says \"of\": write one of the words verify, shadow, off into it"}}
 	return debugStatus{Mode: decorator.ModeVerify, ModeFile: modeFile, ExceptResources: []string{"events", "leases.coordination.k8s.io"}, Backends: []backendStatus{

@@ -77,7 +77,10 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 		"The longest that a read waits for a watch cache that is still being filled, cut to --"+flagMaxWait+". "+
 		"A request that waits holds a seat of priority and fairness.")
 	fs.StringVar((*string)(&c.Strategy), flagStrategy, string(c.Strategy),
-		"How a watch cache is made fresh. auto: as the backend allows. request: by progress requests on its own watch.")
+		""+
+			"How a watch cache is made fresh. auto: by the cheapest way that is sound on the backend, and the next while that does not work. "+
+			"request: by progress requests on its own watch. nudge: likewise, and a write to the key of --"+flagSentinelKey+" where the replies stand still. "+
+			"direct: not at all, lists go to the backend, equal ones together, and watches of the newest data fail.")
 	fs.BoolVar(&c.CachedGets, flagCachedGets, c.CachedGets,
 		"Answer a get with resourceVersion unset from the verified watch cache instead of etcd.")
 	fs.DurationVar(&c.Pulse, flagPulse, c.Pulse, ""+

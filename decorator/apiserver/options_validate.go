@@ -46,9 +46,13 @@ func (o *Options) Validate() []error {
 			refuse("--%s=%s: use one of %s", flag, value, strings.Join(values, ", "))
 		}
 	}
+	var strategies []string
+	for _, s := range decorator.Strategies() {
+		strategies = append(strategies, string(s))
+	}
 	known(flagZeroVersion, string(c.ZeroVersion), string(decorator.ZeroVerified), string(decorator.ZeroBounded), string(decorator.ZeroAsIs))
 	known(flagOnUnverified, string(c.OnUnverified), string(decorator.UnverifiedFail), string(decorator.UnverifiedDirect), string(decorator.UnverifiedStale))
-	known(flagStrategy, string(c.Strategy), string(decorator.StrategyAuto), string(decorator.StrategyRequest))
+	known(flagStrategy, string(c.Strategy), strategies...)
 	positive := func(flag string, value time.Duration, example string) {
 		if value <= 0 {
 			refuse("--%s=%v: use a duration above 0, such as %s", flag, value, example)
