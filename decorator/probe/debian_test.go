@@ -3,6 +3,7 @@ package probe
 import (
 	"os/exec"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -37,8 +38,8 @@ func debianEtcd(t *testing.T) []*clientv3.Client {
 // verified reads are safe without progress.
 func TestDebianEtcd(t *testing.T) {
 	clients := debianEtcd(t)
-	for range 10 {
-		report, err := Observe(t.Context(), Config{Clients: clients})
+	for range 3 {
+		report, err := Observe(t.Context(), Config{Clients: clients, Limit: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ func TestEtcd(t *testing.T) {
 	var counters etcdlab.Counters
 	one := etcdlab.Connect(t, cluster, etcdlab.ClientConfig{Counters: &counters})
 	another := etcdlab.Connect(t, cluster, etcdlab.ClientConfig{Counters: &counters})
-	report := Run(t, Config{Clients: []*clientv3.Client{one, another}})
+	report := Run(t, Config{Clients: []*clientv3.Client{one, another}, Limit: time.Minute})
 	if report.Safe() != decorator.VerdictYes || len(report.Strategies) == 0 || report.Strategies[0] != decorator.StrategyRequest {
 		t.Errorf("safe: %s, by %v: %s", report.Safe(), report.Strategies, report.Reason)
 	}
@@ -56,7 +56,7 @@ func TestThreeMembers(t *testing.T) {
 	for i := range 3 {
 		clients = append(clients, etcdlab.Connect(t, cluster, etcdlab.ClientConfig{Members: []int{i}}))
 	}
-	Run(t, Config{Clients: clients})
+	Run(t, Config{Clients: clients, Limit: time.Minute})
 }
 
 // TestUnreachable: nothing is known, and the reason is told in time.
@@ -105,7 +105,7 @@ func TestNoPermission(t *testing.T) {
 		defer client.Close()
 		clients[i] = client
 	}
-	report, err := Observe(ctx, Config{Clients: clients})
+	report, err := Observe(ctx, Config{Clients: clients, Limit: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,20 +47,31 @@ func (p *probe) oneByOne(ctx context.Context) error {
 		}
 		p.space.trial(rev > before && rev > last, "the write of %s was at revision %d, after a read had answered revision %d and a write revision %d", name, rev, before, last)
 
-		resp, err := p.client(i+1).Get(ctx, p.dir+name)
-		if err != nil {
+		if err := p.readBack(ctx, p.client(i+1), name, rev); err != nil {
 			return err
 		}
-		var found int64
-		if len(resp.Kvs) > 0 {
-			found = resp.Kvs[0].ModRevision
-		}
-		at := p.header("a read", resp.Header)
-		p.floor.trial(at >= rev && found >= rev, "%s was written at revision %d through one client, and read at revision %d (mod revision %d) through another", name, rev, at, found)
 		if _, err := p.readFloor(ctx, p.client(i+1), missingKey, &p.missing); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// readBack reads what was written at a revision, or later.
+func (p *probe) readBack(ctx context.Context, client *clientv3.Client, name string, rev int64) error {
+	acknowledged := int64(p.newest.Load())
+	resp, err := client.Get(ctx, p.dir+name)
+	if err != nil {
+		p.floor.broken(err)
+		return fmt.Errorf("read of %s: %w", p.dir+name, err)
+	}
+	var found int64
+	if len(resp.Kvs) > 0 {
+		found = resp.Kvs[0].ModRevision
+	}
+	at := p.header("a read", resp.Header)
+	p.floor.trial(at >= acknowledged && found >= rev,
+		"%s was written at revision %d through one client, and read through another at revision %d (mod revision %d) after revision %d was acknowledged", name, rev, at, found, acknowledged)
 	return nil
 }
 

@@ -56,12 +56,11 @@ func (g *ground) put(ctx context.Context, client *clientv3.Client, name string) 
 	g.mu.Lock()
 	was := g.keys[key]
 	g.mu.Unlock()
-	txn := client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", was)).Then(clientv3.OpPut(key, name))
-	if was != 0 {
-		txn = txn.Else(clientv3.OpGet(key)) // kine knows an update by it
+	resp, err := g.swap(ctx, client, key, was, name)
+	// A process that is behind does not know yet what another has written. One of them has.
+	for i := 0; err == nil && !resp.Succeeded && i < len(g.clients); i++ {
+		resp, err = g.swap(ctx, g.client(i), key, was, name)
 	}
-	g.writes.Add(1)
-	resp, err := txn.Commit()
 	if err == nil && !resp.Succeeded {
 		err = errors.New("the backend refused to write it at the mod revision that it has")
 	}
@@ -84,6 +83,16 @@ func (g *ground) put(ctx context.Context, client *clientv3.Client, name string) 
 	g.mu.Unlock()
 	g.newest.Raise(uint64(rev))
 	return rev, nil
+}
+
+// swap writes a key if its mod revision is was, 0 if it is not there.
+func (g *ground) swap(ctx context.Context, client *clientv3.Client, key string, was int64, value string) (*clientv3.TxnResponse, error) {
+	txn := client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", was)).Then(clientv3.OpPut(key, value))
+	if was != 0 {
+		txn = txn.Else(clientv3.OpGet(key)) // kine knows an update by it
+	}
+	g.writes.Add(1)
+	return txn.Commit()
 }
 
 // known is every write so far, oldest first, or an error where one may have happened or

@@ -105,7 +105,7 @@ func (p *probe) findings() []Finding {
 		p.forward.finding(progressMonotonic, 1, "%d of %d watches had progress that went back"),
 		p.reaches.finding(progressReaches, idles, "%d of %d times replies stayed below the floor of a store without writes"),
 		p.moves.finding(writesMoveProgress, idles, "%d of %d times replies stayed below the floor in spite of a write elsewhere"),
-		p.filters.finding(filtersWork, minFiltered, "%d of %d ranges with a least mod revision and a count differ from what was written"),
+		p.filters.finding(filtersWork, minFiltered, "%d of %d ranges with a least mod revision and a count were refused, or differ from what was written"),
 		p.delivered.finding(everyEventDelivered, minRounds, "%d of %d clients that list and watch missed a write"),
 		p.confirmed.finding(createdRevision, 1, "%d of %d watches were confirmed without a revision"),
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 const (
@@ -17,6 +19,11 @@ const (
 	catchUps = 16
 	// idles is how often a store that nobody writes is looked at.
 	idles = 5
+	// hammerEach is how soon after a reply the next is asked for beside writers: at once would
+	// take the time from them.
+	hammerEach = time.Millisecond
+	// nudges are written until progress moves.
+	nudges = 2
 )
 
 // judge counts what came on a watch, at its end.
@@ -119,14 +126,7 @@ func (p *probe) idle(ctx context.Context) error {
 		}
 	}
 	for i := range idles {
-		floor, err := p.readFloor(ctx, p.client(i), floorKey, &p.floor)
-		if err != nil {
-			return err
-		}
-		if _, err := p.put(ctx, p.client(i), "nudge"); err != nil {
-			return err
-		}
-		if err := p.reached(ctx, w, floor, &p.moves); err != nil {
+		if err := p.nudged(ctx, w, p.client(i)); err != nil {
 			return err
 		}
 		if p.moves.failed() {
@@ -134,6 +134,26 @@ func (p *probe) idle(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// nudged reads a floor, writes elsewhere, and asks for progress until the floor is reached,
+// writing again where it is not.
+func (p *probe) nudged(ctx context.Context, w *watch, client *clientv3.Client) error {
+	floor, err := p.readFloor(ctx, client, floorKey, &p.floor)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	for range nudges {
+		if _, err := p.put(ctx, client, "nudge"); err != nil {
+			return err
+		}
+		err = w.reach(ctx, floor)
+		if !errors.Is(err, errPatience) {
+			break
+		}
+	}
+	return p.reached(ctx, w, floor, began, err, &p.moves)
 }
 
 // stands reads a floor and asks for progress until it is reached. After one failure it is
@@ -146,31 +166,36 @@ func (p *probe) stands(ctx context.Context, w *watch) error {
 	if err != nil {
 		return err
 	}
-	return p.reached(ctx, w, floor, &p.reaches)
+	began := time.Now()
+	return p.reached(ctx, w, floor, began, w.reach(ctx, floor), &p.reaches)
 }
 
-func (p *probe) reached(ctx context.Context, w *watch, floor int64, t *tally) error {
-	began := time.Now()
-	err := w.reach(ctx, floor)
+// reached counts how asking for progress up to a floor ended.
+func (p *probe) reached(ctx context.Context, w *watch, floor int64, began time.Time, err error, t *tally) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil && !errors.Is(err, errPatience) {
 		return fmt.Errorf("progress on a watch: %w", err)
 	}
+	took := time.Since(began)
 	w.mu.Lock()
 	through, replies := w.through, w.replies
 	w.mu.Unlock()
-	t.trial(err == nil, "the floor was %d, and after %v and %d replies progress was at %d", floor, patience, replies, through)
+	t.trial(err == nil, "the floor was %d, and after %v and %d replies progress was at %d", floor, took.Round(time.Millisecond), replies, through)
 	if err == nil {
-		t.timed(time.Since(began))
+		t.timed(took)
 	}
 	return nil
 }
 
-// hammer asks for progress as fast as it is answered, until ctx ends.
+// hammer asks for progress again and again until ctx ends.
 func hammer(ctx context.Context, w *watch) {
 	for w.answer(ctx) == nil {
+		select {
+		case <-time.After(hammerEach):
+		case <-ctx.Done():
+		}
 	}
 }
 

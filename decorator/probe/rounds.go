@@ -18,7 +18,7 @@ const (
 	// to be judged.
 	minRounds, maxRounds = 3, 40
 	// followersEach begin in each round.
-	followersEach = 2
+	followersEach = 4
 	// folder of what is written in rounds.
 	busy = "w/"
 	// endMarks are written after the rounds: a watch that has an event of one has all events
@@ -26,8 +26,8 @@ const (
 	endMarks = 3
 )
 
-// concurrently makes rounds of concurrent writes. Beside them floors are read, ranges
-// filtered, progress is asked for on open watches, and clients begin to list and watch.
+// concurrently makes rounds of concurrent writes. What was written is read
+// back at once. Beside them ranges are filtered, progress is asked for on open watches, and clients begin to list and watch.
 func (p *probe) concurrently(ctx context.Context) error {
 	live := make([]*watch, 0, len(p.clients))
 	for _, client := range p.clients {
@@ -71,18 +71,7 @@ func (p *probe) round(ctx context.Context, live []*watch, ranges *prover) (follo
 	for i := range writers {
 		writing.Go(func() {
 			for n := range writesEach {
-				_, err := p.put(ctx, p.client(i+n), fmt.Sprintf("%s%d", busy, i))
-				errs.add(err)
-			}
-		})
-	}
-	for _, client := range p.clients {
-		reading.Go(func() {
-			for !closed(done) && errs.first() == nil {
-				_, err := p.readFloor(ctx, client, floorKey, &p.floor)
-				errs.add(err)
-				_, err = p.readFloor(ctx, client, missingKey, &p.missing)
-				errs.add(err)
+				errs.add(p.writeAndRead(ctx, i, n))
 			}
 		})
 	}
@@ -108,6 +97,23 @@ func (p *probe) round(ctx context.Context, live []*watch, ranges *prover) (follo
 	stop()
 	reading.Wait()
 	return followers, errs.first()
+}
+
+// writeAndRead writes a writer's key and reads it at once through another client, before
+// what follows the log of the backend is there. In turn with a key that is not there.
+func (p *probe) writeAndRead(ctx context.Context, i, n int) error {
+	name := fmt.Sprintf("%s%d", busy, i)
+	rev, err := p.put(ctx, p.client(i+n), name)
+	if err != nil {
+		return err
+	}
+	other := p.client(i + n + 1)
+	if (i+n)%2 == 0 {
+		if _, err := p.readFloor(ctx, other, missingKey, &p.missing); err != nil {
+			return err
+		}
+	}
+	return p.readBack(ctx, other, name, rev)
 }
 
 func closed(done <-chan struct{}) bool {

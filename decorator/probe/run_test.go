@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -45,7 +46,7 @@ func TestRunFails(t *testing.T) {
 	cluster := etcdlab.Run(t, etcdlab.Config{})
 	one, another := etcdlab.Connect(t, cluster, etcdlab.ClientConfig{}), etcdlab.Connect(t, cluster, etcdlab.ClientConfig{})
 	var said []string
-	probe.Run(recorder{ctx: ctx, said: &said}, probe.Config{Clients: []*clientv3.Client{one, another}})
+	probe.Run(recorder{ctx: ctx, said: &said}, probe.Config{Clients: []*clientv3.Client{one, another}, Limit: time.Minute})
 	for _, want := range []string{"failed linearizable_floor", "failed progress_ordered", "failed filters_work", "skipped created_revision", "failed "} {
 		if !slices.Contains(said, want) {
 			t.Errorf("got %q, want %q among it", said, want)

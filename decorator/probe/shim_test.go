@@ -3,6 +3,7 @@ package probe
 import (
 	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -82,7 +83,7 @@ func TestShim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clients := shim(t, test.cfg, fdbshim.Options{Faults: test.faults})
-			report, err := Observe(t.Context(), Config{Clients: clients})
+			report, err := Observe(t.Context(), Config{Clients: clients, Limit: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -34,7 +34,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.key, "key", "", "a `file` with the key of --cert")
 	flags.StringVar(&user, "user", "", "`name:password` of an etcd user")
 	flags.StringVar(&o.prefix, "prefix", "/registry", "the API server's --etcd-prefix; nothing is written but under rvfloor/probe/ in it")
-	flags.DurationVar(&o.effort, "effort", time.Second, "how long concurrent trials go on: the longer, the rarer the faults that are found")
+	flags.DurationVar(&o.effort, "effort", 2*time.Second, "how long concurrent trials go on: the longer, the rarer the faults that are found")
 	flags.BoolVar(&o.json, "json", false, "print one JSON object instead of a table")
 	flags.BoolVar(&o.cleanup, "cleanup", false, "probe nothing, and delete what rvfloor keeps: the sentinel key, and what killed probes left")
 	err := flags.Parse(args)
