@@ -20,7 +20,7 @@ var mayImport = map[string]struct {
 	"internal/revision":          {},
 	"internal/joinnext":          {own: []string{"internal/guard"}},
 	"internal/guard":             {},
-	"metrics":                    {},
+	"metrics":                    {own: []string{"internal/guard"}},
 	"docs/monitoring":            {},
 	"freshness":                  {own: []string{"internal/revision", "internal/joinnext"}},
 	"progress":                   {own: []string{"internal/revision", "internal/guard"}},

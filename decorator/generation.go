@@ -4,6 +4,10 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+
+	"k8s.io/klog/v2"
+
+	"github.com/rvfloor/rvfloor/internal/guard"
 )
 
 // Generation is a Store with the cache under it, as a Healing has it built.
@@ -30,6 +34,13 @@ func newGeneration(g Generation) *generation {
 		Generation: g,
 		drained:    drained,
 		drain:      sync.OnceFunc(func() { close(drained) }),
+	}
+}
+
+// shut is Close, which may panic: then what it would have closed after that is left.
+func (g *generation) shut() {
+	if err := guard.Call(func() error { g.Close(); return nil }); err != nil {
+		klog.ErrorS(err, "What was built for a watch cache could not be closed", "resource", g.Store.resource.GroupResource, "stack", guard.Stack(err))
 	}
 }
 

@@ -62,7 +62,7 @@ func (h *Healing) Close() {
 	h.closed.Do(func() {
 		h.end()
 		h.running.Wait()
-		h.present.Load().Close()
+		h.present.Load().shut()
 	})
 }
 
@@ -100,7 +100,7 @@ func (h *Healing) run() {
 			case <-g.drained:
 			case <-h.life.Done():
 			}
-			g.Close()
+			g.shut()
 		})
 	}
 }
@@ -127,7 +127,7 @@ func (h *Healing) rebuild(old *Store, backoff *time.Duration) *generation {
 				klog.InfoS("A watch cache was built anew", "resource", old.resource.GroupResource, "seconds", time.Since(began).Seconds())
 				return newGeneration(next)
 			}
-			next.Close()
+			newGeneration(next).shut()
 		}
 		if h.life.Err() == nil {
 			klog.ErrorS(err, "A watch cache could not be built anew; it is tried again", "resource", old.resource.GroupResource, "after", *backoff, "stack", guard.Stack(err))

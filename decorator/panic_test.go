@@ -2,14 +2,20 @@ package decorator
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/rvfloor/rvfloor/freshness"
+	"github.com/rvfloor/rvfloor/internal/guard"
 )
 
 // TestPilotOutlivesAPanic: the cache that somebody else built panics when it is asked
@@ -138,6 +144,123 @@ func (v panickyVersioner) ParseResourceVersion(resourceVersion string) (uint64, 
 		panic("boom")
 	}
 	return v.Versioner.ParseResourceVersion(resourceVersion)
+}
+
+// TestInnerPanics: an inner storage that panics on the goroutine of its caller, which
+// the API server recovers, leaves no waiter, no floor read and no place behind.
+func TestInnerPanics(t *testing.T) {
+	for _, policy := range []OnUnverified{UnverifiedFail, UnverifiedDirect, UnverifiedStale} {
+		bubble(t, setup{cfg: Config{OnUnverified: policy, CachedGets: true}}, func(t *testing.T, r *rig) {
+			sound := r.store.inner
+			for name, call := range map[string]func() error{
+				"get": func() error {
+					return r.store.Get(t.Context(), "/pods/ns/a", storage.GetOptions{}, newPod())
+				},
+				"list":  func() error { _, err := list(t.Context(), r.store, everything("")); return err },
+				"watch": func() error { _, err := r.store.Watch(t.Context(), "/pods/", everything("")); return err },
+			} {
+				r.store.inner = panickyReads{sound}
+				if err := guard.Call(call); guard.Stack(err) == "" {
+					t.Errorf("%s: got %v, want a panic", name, err)
+				}
+				r.store.inner = sound
+				if n := r.store.stream.Waiters(); n != 0 {
+					t.Errorf("%s: %d wait", name, n)
+				}
+			}
+			r.put("a")
+			if pods, err := list(t.Context(), r.store, everything("")); err != nil || len(pods.Items) != 1 {
+				t.Errorf("got %q, %v", names(pods), err)
+			}
+		})
+	}
+}
+
+type panickyReads struct{ storage.Interface }
+
+func (panickyReads) Get(context.Context, string, storage.GetOptions, runtime.Object) error {
+	panic("boom")
+}
+func (panickyReads) GetList(context.Context, string, storage.ListOptions, runtime.Object) error {
+	panic("boom")
+}
+func (panickyReads) Watch(context.Context, string, storage.ListOptions) (watch.Interface, error) {
+	panic("boom")
+}
+
+// TestTracerPanics: so does a tracer, for the span of a floor read that its callers share.
+func TestTracerPanics(t *testing.T) {
+	tracing := &panickyTracing{TracerProvider: sdktrace.NewTracerProvider()}
+	bubble(t, setup{cfg: Config{TracerProvider: tracing}}, func(t *testing.T, r *rig) {
+		r.put("a")
+		tracing.left.Store(2) // callers join another read, once
+		if _, err := list(t.Context(), r.store, everything("")); !errors.Is(err, ErrNoFloor) || tracing.left.Load() != 0 {
+			t.Errorf("got %v, and %d panics too few", err, tracing.left.Load())
+		}
+		if pods, err := list(t.Context(), r.store, everything("")); err != nil || len(pods.Items) != 1 {
+			t.Errorf("got %q, %v", names(pods), err)
+		}
+	})
+}
+
+type panickyTracing struct {
+	trace.TracerProvider
+	left atomic.Int32
+}
+
+func (p *panickyTracing) Tracer(name string, opts ...trace.TracerOption) trace.Tracer {
+	return panickyTracer{p.TracerProvider.Tracer(name, opts...), p}
+}
+
+type panickyTracer struct {
+	trace.Tracer
+	of *panickyTracing
+}
+
+func (p panickyTracer) Start(ctx context.Context, name string, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
+	if name == spanFloorRead && p.of.left.Add(-1) >= 0 {
+		panic("boom")
+	}
+	p.of.left.Store(max(0, p.of.left.Load()))
+	return p.Tracer.Start(ctx, name, opts...)
+}
+
+// TestHealingOutlivesPanics: of what builds a cache, fills it and closes it.
+func TestHealingOutlivesPanics(t *testing.T) {
+	heal(t, Config{}, nil, func(t *testing.T, w *ward) {
+		build := w.healing.build
+		var builds, closes atomic.Int32
+		w.healing.build = func() (Generation, error) {
+			n := builds.Add(1)
+			if n == 1 {
+				panic("built")
+			}
+			g, err := build()
+			if n == 2 {
+				g.Store.inner = panicky{g.Store.inner} // while it is filled
+			}
+			stop := g.Close
+			g.Close = func() {
+				stop()
+				closes.Add(1)
+				panic("closed")
+			}
+			return g, err
+		}
+		for range 2 {
+			w.restore()
+			_, _ = list(t.Context(), w.healing, everything(""))
+			time.Sleep(10 * time.Second)
+			if got := w.mustList(""); len(got) != 1 {
+				t.Errorf("got %v", got)
+			}
+			w.put("c")
+			w.mustList("")
+		}
+		if b, c := builds.Load(), closes.Load(); b != 4 || c != 2 {
+			t.Errorf("%d builds and %d closes, want 4 and 2", b, c)
+		}
+	})
 }
 
 // TestAppendPanics: a witness that panics does not end the pulse.

@@ -1,11 +1,14 @@
 // Package metrics holds the Prometheus collectors of rvfloor. They belong to an
-// instance and to the registerer that it was given; nothing is global.
+// instance and to the registerer that it was given; nothing is global, but for the
+// count of panics.
 package metrics
 
 import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rvfloor/rvfloor/internal/guard"
 )
 
 // Outcomes are the values of the label outcome: of reads all but Bad, of floor reads,
@@ -44,6 +47,7 @@ type Metrics struct {
 	Rewinds           *prometheus.CounterVec   // backend, evidence
 	Breaches          *prometheus.CounterVec   // group, resource
 	BackendProperty   *prometheus.GaugeVec     // backend, property, verdict
+	Panics            prometheus.CounterFunc   // of the process
 }
 
 // waitBuckets, in seconds, span a fast progress round trip and the default longest
@@ -71,6 +75,9 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		Rewinds:           r.counter("rewinds_total", "Times the backend's history was found to have gone back.", "backend", "evidence"),
 		Breaches:          r.counter("breaches_total", "Answers or watches found to break the promise. Alert on any.", "group", "resource"),
 		BackendProperty:   r.gauge("backend_property", "What was observed of a backend, or decided for it: 1 for the verdict that holds.", "backend", "property", "verdict"),
+		Panics: register(&r, "panics_total", prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "rvfloor", Name: "panics_total",
+			Help: "Panics of a source, a storage or an object that became errors, in the whole process. Its log has their stacks."},
+			func() float64 { return float64(guard.Count()) })),
 	}
 	return m, r.err
 }

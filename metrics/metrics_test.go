@@ -27,6 +27,7 @@ var families = map[string]string{
 	"rvfloor_lag_revisions":                "gauge group resource",
 	"rvfloor_last_fresh_timestamp_seconds": "gauge group resource",
 	"rvfloor_nudges_total":                 "counter backend outcome",
+	"rvfloor_panics_total":                 "counter ",
 	"rvfloor_reads_total":                  "counter group resource verb route outcome",
 	"rvfloor_rewinds_total":                "counter backend evidence",
 	"rvfloor_stream_reopens_total":         "counter group resource reason",
@@ -124,7 +125,7 @@ func TestShared(t *testing.T) {
 	}
 	a, b := reflect.ValueOf(one).Elem(), reflect.ValueOf(two).Elem()
 	for i := range a.NumField() {
-		if a.Field(i).Pointer() != b.Field(i).Pointer() {
+		if a.Field(i).Interface() != b.Field(i).Interface() {
 			t.Errorf("%s is not shared", a.Type().Field(i).Name)
 		}
 	}

@@ -6,7 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 )
+
+var count atomic.Uint64
+
+// Count is how many panics became errors since the process began.
+func Count() uint64 { return count.Load() }
 
 // PanicError is a panic, as an error. Its text goes to clients, its stack must not: see
 // Stack.
@@ -32,11 +38,17 @@ func Stack(err error) string {
 	return ""
 }
 
+// Recovered makes an error of what recover returned, on the goroutine that panicked.
+func Recovered(value any) *PanicError {
+	count.Add(1)
+	return &PanicError{Value: value, Stack: debug.Stack()}
+}
+
 // Call calls f, and returns its error, or a *PanicError if it panicked.
 func Call(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = &PanicError{Value: value, Stack: debug.Stack()}
+			err = Recovered(value)
 		}
 	}()
 	return f()

@@ -2,8 +2,9 @@ package joinnext
 
 import (
 	"context"
-	"runtime/debug"
 	"time"
+
+	"github.com/rvfloor/rvfloor/internal/guard"
 )
 
 // batch is the callers of one call.
@@ -101,7 +102,7 @@ func (g *Group[T]) call(b *batch[T]) {
 	defer func() {
 		// After a Goexit recover answers nil, and err stands.
 		if value := recover(); value != nil {
-			err = &PanicError{Value: value, Stack: debug.Stack()}
+			err = guard.Recovered(value)
 		}
 		g.finish(b, result, err)
 	}()

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/rvfloor/rvfloor/internal/guard"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -196,6 +198,44 @@ func TestSettle(t *testing.T) {
 		}
 	})
 }
+
+// TestSettlePanics: what goes along may panic, when it is sent and when it settles. Its
+// callers join another call, with which nothing goes.
+func TestSettlePanics(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
+		b := newBackend()
+		g := New(b.call, Config{Timeout: time.Minute, Inline: inline})
+		for _, beside := range []Companion{panickySend{}, panickySettler{}} {
+			before := guard.Count()
+			flying := ask(t.Context(), g)
+			var callers sync.WaitGroup
+			for range crowd {
+				callers.Go(func() {
+					if _, err := g.Do(t.Context(), beside); err != nil {
+						t.Errorf("%T: %v", beside, err)
+					}
+				})
+			}
+			callers.Wait()
+			<-flying
+			if n := guard.Count() - before; n != 1 {
+				t.Errorf("%T: %d panics were counted, want 1", beside, n)
+			}
+		}
+		if _, err := g.Do(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+type panickySend struct{}
+
+func (panickySend) Send() { panic("boom") }
+
+type panickySettler struct{}
+
+func (panickySettler) Send()                         {}
+func (panickySettler) Settle(context.Context, int64) { panic("boom") }
 
 // TestInline: who comes alone makes the call, and nobody else does.
 func TestInline(t *testing.T) {

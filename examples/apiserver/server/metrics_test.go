@@ -27,6 +27,7 @@ var families = map[string]string{
 	"rvfloor_bookmarks_dropped_total":      `resource="widgets"`,
 	"rvfloor_rewinds_total":                `evidence=`,
 	"rvfloor_breaches_total":               `resource="widgets"`,
+	"rvfloor_panics_total":                 ` 0`,
 	"rvfloor_backend_property":             `property="strategy",verdict="request"`,
 }
 
