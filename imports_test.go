@@ -38,6 +38,7 @@ var mayImport = map[string]struct {
 	"internal/operations":        {},
 	"internal/logfile":           {},
 	"internal/fdbshim":           {own: []string{"internal/revision"}},
+	"internal/backends":          {own: []string{"internal/linear", "internal/sides"}, kubernetes: true},
 	"internal/faultlab":          {own: []string{"decorator/apiserver", "internal/etcdlab", "internal/linear", "internal/revision", "internal/sides"}, kubernetes: true},
 	"internal/sides":             {own: []string{"decorator/apiserver", "internal/etcdlab", "internal/revision"}, kubernetes: true},
 	"examples/doctor":            {own: []string{"decorator", "decorator/probe", "freshness"}},

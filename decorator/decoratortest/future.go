@@ -12,8 +12,9 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// far is how far above the newest revision a read asks for.
-const far = 1_000_000
+// far is how far above the newest revision a read asks for. FoundationDB's revisions
+// run on by a million each second.
+const far uint64 = 1 << 40
 
 // leasts are the ways to ask for what is not older than a revision, or at it.
 func leasts(revision uint64) []call {

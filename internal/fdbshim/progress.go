@@ -19,7 +19,7 @@ func (s *watchStream) answerProgress() error {
 	}
 	if s.server.store.cfg.RevisionPerPrefix {
 		for _, w := range s.watches {
-			if err := s.stream.Send(s.progress(w.id, w)); err != nil {
+			if err := s.send(s.progress(w.id, w)); err != nil {
 				return err
 			}
 		}
@@ -33,7 +33,7 @@ func (s *watchStream) answerProgress() error {
 	if faults.ProgressBack && s.asked%2 == 0 {
 		resp.Header = s.server.header(s.before(resp.Header.Revision))
 	}
-	return s.stream.Send(resp)
+	return s.send(resp)
 }
 
 // tellProgress tells the watches of it that asked for it once and for all.
@@ -43,7 +43,7 @@ func (s *watchStream) tellProgress() error {
 	}
 	for _, w := range s.watches {
 		if resp := s.progress(w.id, w); resp != nil && w.request.ProgressNotify {
-			if err := s.stream.Send(resp); err != nil {
+			if err := s.send(resp); err != nil {
 				return err
 			}
 		}

@@ -38,6 +38,7 @@ type Server struct {
 	opts     Options
 	member   uint64
 	faults   atomic.Pointer[Faults]
+	gate     gate
 	grpc     *grpc.Server
 	stopping chan struct{} // closed by Close
 	stop     sync.Once

@@ -94,7 +94,7 @@ func (s *watchStream) handle(r *pb.WatchRequest) error {
 func (s *watchStream) create(r *pb.WatchCreateRequest) error {
 	faults := s.server.Faults()
 	if faults.OneWatchPerStream && len(s.watches) > 0 {
-		return s.stream.Send(&pb.WatchResponse{
+		return s.send(&pb.WatchResponse{
 			Header: s.server.now(), WatchId: -1, Created: true, Canceled: true, CancelReason: "fdbshim: one watch a stream",
 		})
 	}
@@ -116,7 +116,7 @@ func (s *watchStream) create(r *pb.WatchCreateRequest) error {
 	if faults.CreatedZero {
 		at = 0
 	}
-	return s.stream.Send(&pb.WatchResponse{Header: s.server.header(at), WatchId: w.id, Created: true})
+	return s.send(&pb.WatchResponse{Header: s.server.header(at), WatchId: w.id, Created: true})
 }
 
 // cancel ends the watch that a response names, and says so. An unknown one is left
@@ -126,7 +126,7 @@ func (s *watchStream) cancel(resp *pb.WatchResponse) error {
 		if w.id == resp.WatchId {
 			s.watches = append(s.watches[:i:i], s.watches[i+1:]...)
 			resp.Canceled, resp.Header = true, s.server.header(w.at)
-			return s.stream.Send(resp)
+			return s.send(resp)
 		}
 	}
 	return nil
@@ -153,7 +153,7 @@ func (s *watchStream) deliver() (changed <-chan struct{}, held time.Duration, er
 		if resp.CompactRevision > 0 {
 			err = s.cancel(resp)
 		} else {
-			err = s.stream.Send(resp)
+			err = s.send(resp)
 		}
 		if err != nil {
 			return nil, 0, err

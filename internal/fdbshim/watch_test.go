@@ -125,3 +125,25 @@ func TestSharedStream(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+// TestHoldWatches: while watches are held other calls are answered, and nothing is
+// lost.
+func TestHoldWatches(t *testing.T) {
+	server, client := serve(t, newStore(t, fdbshim.Config{}), fdbshim.Options{})
+	w := watch(t, client, "/a")
+	server.HoldWatches()
+	var want []int64
+	for range 100 {
+		want = append(want, put(t, client, "/a", ""))
+		w.request()
+	}
+	if len(w.out) > 0 {
+		t.Errorf("got %+v while watches are held", w.next())
+	}
+	server.ReleaseWatches()
+	if got := w.revisions(len(want)); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	server.HoldWatches() // and closed with that
+	put(t, client, "/a", "")
+}
