@@ -18,8 +18,8 @@ import (
 // Config says what is run.
 type Config struct {
 	Seed uint64
-	// Operations are made at least, unless they take too long: each kind of fault
-	// happens once meanwhile.
+	// Operations are made at least, unless they take too long (see patience): each kind of
+	// fault happens once meanwhile.
 	Operations int
 	// Server is what an API server has for a storage.
 	Server func(cachedGets bool) sides.Kind
@@ -110,12 +110,15 @@ func (l *lab) work(ctx context.Context, result *Result) (err error) {
 		if err := l.suffer(ctx, faults[i], random, share, result); err != nil {
 			return fmt.Errorf("faultlab: seed %d: %s: %w", l.cfg.Seed, faults[i].name, err)
 		}
-		l.phase("none")
+		if !l.cfg.Apart || faults[i].name != restored { // else it goes on
+			l.phase("none")
+		}
 		l.awaitOperations(ctx, share, patience)
 		if _, err := l.count(ctx, before.covers); err != nil {
 			return fmt.Errorf("faultlab: seed %d: after %s: before were %+v: %w", l.cfg.Seed, faults[i].name, before, err)
 		}
 	}
+	l.awaitOperations(ctx, int64(l.cfg.Operations)-l.operations.Load(), patience)
 	return nil
 }
 

@@ -12,6 +12,9 @@ type Phase struct {
 	// Reads that were answered, those of them that were older than a write acknowledged
 	// before they began, and those that failed.
 	Answered, TooOld, Failed int
+	Errors                   map[string]int // the failures, by kind
+	// Overrun is by how much a read outlived its deadline at most; 0: none reached it.
+	Overrun time.Duration
 }
 
 // Deadlines are the reads that reached their deadline.
@@ -36,13 +39,15 @@ func (t *tally) phase(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.settleLocked()
-	t.phases = append(t.phases, Phase{Name: name})
+	t.phases = append(t.phases, Phase{Name: name, Errors: map[string]int{}})
 }
 
 // settleLocked holds the deadlines of a phase against the timer of the same phase.
 func (t *tally) settleLocked() {
 	t.deadlines.Reached += len(t.late)
 	for _, late := range t.late {
+		now := &t.phases[len(t.phases)-1]
+		now.Overrun = max(now.Overrun, late)
 		if late > max(50*time.Millisecond, 5*t.idle) {
 			t.deadlines.Missed++
 		}
@@ -58,7 +63,13 @@ func (t *tally) count(add func(*Phase)) {
 	}
 }
 
-func (t *tally) failed() { t.count(func(p *Phase) { p.Failed++ }) }
+func (t *tally) failed(kind string) {
+	t.count(func(p *Phase) {
+		p.Failed++
+		p.Errors[kind]++
+	})
+}
+
 func (t *tally) tooOld() { t.count(func(p *Phase) { p.TooOld++ }) }
 
 func (t *tally) answered(tooOld bool) {
@@ -109,11 +120,15 @@ func Sum(phases []Phase) (sum []Phase) {
 		if !ok {
 			i = len(sum)
 			at[p.Name] = i
-			sum = append(sum, Phase{Name: p.Name})
+			sum = append(sum, Phase{Name: p.Name, Errors: map[string]int{}})
 		}
 		sum[i].Answered += p.Answered
 		sum[i].TooOld += p.TooOld
 		sum[i].Failed += p.Failed
+		sum[i].Overrun = max(sum[i].Overrun, p.Overrun)
+		for kind, n := range p.Errors {
+			sum[i].Errors[kind] += n
+		}
 	}
 	return sum
 }

@@ -2,9 +2,13 @@ package faultlab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/rvfloor/rvfloor/internal/linear"
 	"github.com/rvfloor/rvfloor/internal/revision"
@@ -96,34 +100,47 @@ func (w *worker) step(ctx context.Context) error {
 		if err := w.lease(ctx); err != nil {
 			return err
 		}
-		return w.read(w.list(ctx, List, leaseNamespace, ""))
+		return w.read(ctx, w.list(ctx, List, leaseNamespace, ""))
 	case n < 34:
-		return w.read(w.legacyWatch(ctx))
+		return w.read(ctx, w.legacyWatch(ctx))
 	case n < 40:
-		return w.read(w.watchList(ctx, namespace))
+		return w.read(ctx, w.watchList(ctx, namespace))
 	case n < 90:
-		return w.read(w.list(ctx, List, listed, ""))
+		return w.read(ctx, w.list(ctx, List, listed, ""))
 	case n < 120:
-		return w.read(w.list(ctx, ListZero, listed, "0"))
+		return w.read(ctx, w.list(ctx, ListZero, listed, "0"))
 	case n < 140:
 		if w.seenOf != w.lab.acknowledged.Load() {
 			return nil // until it has listed the present history
 		}
-		return w.read(w.list(ctx, ListNewer, namespace, w.newest()))
+		return w.read(ctx, w.list(ctx, ListNewer, namespace, w.newest()))
 	case n < 175:
-		return w.read(w.get(ctx, Get, namespace, name, ""))
+		return w.read(ctx, w.get(ctx, Get, namespace, name, ""))
 	default:
-		return w.read(w.get(ctx, GetZero, namespace, name, "0"))
+		return w.read(ctx, w.get(ctx, GetZero, namespace, name, "0"))
 	}
 }
 
 // read counts a read that ended.
-func (w *worker) read(err error) error {
+func (w *worker) read(ctx context.Context, err error) error {
 	w.lab.operations.Add(1)
 	if err != nil {
-		w.lab.tally.failed()
+		w.lab.tally.failed(kindOf(ctx, err))
 	}
 	return err
+}
+
+// kindOf is an error as a client sees it.
+func kindOf(ctx context.Context, err error) string {
+	var status apierrors.APIStatus
+	switch {
+	case errors.As(err, &status) && status.Status().Code != 0:
+		return strconv.Itoa(int(status.Status().Code))
+	case ctx.Err() != nil:
+		return "deadline"
+	default:
+		return "of etcd"
+	}
 }
 
 // timed makes a call and notes how much it outlived its deadline.

@@ -30,7 +30,6 @@ func (r *Run) Check() *Report {
 			}
 		}
 	}
-	report.Phases = merge(r.phases, report.Phases)
 	r.account(writes)
 	for _, e := range r.epochs {
 		report.Revisions += len(e.truth.revisions)
@@ -39,6 +38,19 @@ func (r *Run) Check() *Report {
 	for _, key := range r.cfg.SecondOpinion {
 		report.Second[key] = r.askPorcupine(key)
 	}
+	for _, c := range r.clients {
+		for _, o := range c.ops {
+			if o.wrong && o.kind != write {
+				report.Phases[o.phase].Wrong++
+			}
+		}
+	}
+	for _, w := range r.watches {
+		if w.wrong {
+			report.Phases[w.phase].Wrong++
+		}
+	}
+	report.Phases = merge(r.phases, report.Phases)
 	report.Violations, report.Counts = r.found.byTime(), r.found.counts
 	return report
 }
@@ -53,6 +65,7 @@ func merge(names []string, counted []Phase) (phases []Phase) {
 		}
 		phases[at].Reads += counted[i].Reads
 		phases[at].Answered += counted[i].Answered
+		phases[at].Wrong += counted[i].Wrong
 	}
 	return phases
 }

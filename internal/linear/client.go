@@ -80,6 +80,7 @@ type op struct {
 	fresh      bool // the reader asked for the newest
 	zero       bool // by resourceVersion "0"
 	exact      bool // the reader asked for that revision and no other
+	wrong      bool // a violation was found in it
 }
 
 type written struct {

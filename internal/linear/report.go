@@ -64,10 +64,11 @@ type Violation struct {
 	Text string
 }
 
-// Phase is a part of the run, and its reads.
+// Phase is a part of the run, and the reads and watches that began in it.
 type Phase struct {
 	Name            string
-	Reads, Answered int
+	Reads, Answered int // without watches
+	Wrong           int // reads and watches with a violation
 }
 
 // Fault is a fault that was planned.
@@ -135,6 +136,9 @@ func (v *violations) room(kind Kind) bool { return v.counts[kind] < kept }
 
 // add counts a violation of the operation; o is nil where there is none.
 func (v *violations) add(kind Kind, o *op, format string, args ...any) {
+	if o != nil {
+		o.wrong = true
+	}
 	if v.room(kind) {
 		found := Violation{Kind: kind, Text: fmt.Sprintf(format, args...)}
 		if o != nil {

@@ -30,6 +30,24 @@ func TestRightRunsPass(t *testing.T) {
 	}
 }
 
+// TestWrongByPhase: what is wrong counts to the phase in which it began.
+func TestWrongByPhase(t *testing.T) {
+	r := New(Config{})
+	c := r.Client("c")
+	c.List("/", "").Answered(0)
+	r.Phase("partition")
+	c.List("/", "").Answered(0, Item{"/a", "never written", 7})
+	r.Phase("healed")
+	c.Watch("/", 0).Delivered(Event{Key: "/a", Value: "never written", Revision: 1})
+	var wrong []int
+	for _, p := range r.Check().Phases {
+		wrong = append(wrong, p.Wrong)
+	}
+	if !slices.Equal(wrong, []int{0, 1, 1}) {
+		t.Errorf("got %v by phase", wrong)
+	}
+}
+
 // TestRunsThatProveNothing: each of these runs has nothing wrong in it, and does not pass.
 func TestRunsThatProveNothing(t *testing.T) {
 	right := func(r *Run) { r.Client("c").List("/", "").Answered(0) }

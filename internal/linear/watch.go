@@ -37,7 +37,7 @@ func (c *Client) Watch(prefix string, after uint64) *Watch {
 	r := c.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := &Watch{op: op{client: c, kind: watch, target: prefix, begin: r.now(), end: forever, asked: after}, at: after}
+	w := &Watch{op: op{client: c, kind: watch, target: prefix, begin: r.now(), end: forever, asked: after, phase: uint16(len(r.phases) - 1)}, at: after}
 	if r.restoring == 0 {
 		w.epoch = r.inForceLocked()
 	}
