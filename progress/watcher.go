@@ -2,10 +2,13 @@ package progress
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 )
 
 // Tap is how the owner of a cache's watch follows the etcd watch behind it. Its
@@ -58,8 +61,10 @@ type Watcher struct {
 	life   context.Context // ends with Close
 	end    context.CancelFunc
 
-	mu   sync.Mutex     // orders Watch and Close
 	open sync.WaitGroup // tapped watches
+
+	mu      sync.Mutex     // orders Watch and Close
+	sharing map[string]int // shared watches, by their metadata
 }
 
 var _ clientv3.Watcher = (*Watcher)(nil)
@@ -67,7 +72,7 @@ var _ clientv3.Watcher = (*Watcher)(nil)
 // NewWatcher returns a Watcher over the connection of client.
 func NewWatcher(client *clientv3.Client) *Watcher {
 	life, end := context.WithCancel(context.Background())
-	return &Watcher{client: client, shared: clientv3.NewWatcher(client), life: life, end: end}
+	return &Watcher{client: client, shared: clientv3.NewWatcher(client), life: life, end: end, sharing: map[string]int{}}
 }
 
 // Watch is clientv3.Watcher.Watch. As there, ctx must be cancelled when the watch
@@ -75,6 +80,7 @@ func NewWatcher(client *clientv3.Client) *Watcher {
 func (w *Watcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
 	tap, ok := TapFrom(ctx)
 	if !ok {
+		w.share(ctx)
 		return w.shared.Watch(ctx, key, opts...)
 	}
 	out := make(chan clientv3.WatchResponse)
@@ -89,9 +95,38 @@ func (w *Watcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOpti
 }
 
 // RequestProgress asks for progress on the shared watches whose context carries
-// the metadata of ctx. Tapped watches are asked through Tap.Opened's kick only.
+// the metadata of ctx. It fails where there is none: clientv3 would open a stream for the
+// request, which nothing closes. Tapped watches are asked through Tap.Opened's kick only.
 func (w *Watcher) RequestProgress(ctx context.Context) error {
+	w.mu.Lock()
+	shared := w.sharing[metadataOf(ctx)]
+	w.mu.Unlock()
+	if shared == 0 {
+		return errNoShared
+	}
 	return w.shared.RequestProgress(ctx)
+}
+
+var errNoShared = errors.New("progress: no watch to ask for progress")
+
+// share counts a shared watch until its context ends.
+func (w *Watcher) share(ctx context.Context) {
+	key := metadataOf(ctx)
+	add := func(n int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.sharing[key] += n; w.sharing[key] == 0 {
+			delete(w.sharing, key)
+		}
+	}
+	add(1)
+	context.AfterFunc(ctx, func() { add(-1) })
+}
+
+// metadataOf is what shared watches have in common that share a stream.
+func metadataOf(ctx context.Context) string {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	return fmt.Sprint(md)
 }
 
 // Close ends all watches and returns when their goroutines have.

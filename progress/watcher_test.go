@@ -3,6 +3,7 @@ package progress
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -170,6 +171,45 @@ func TestKickGoesToItsOwnStream(t *testing.T) {
 				t.Errorf("%d more streams were opened", n)
 			}
 		})
+	}
+}
+
+// TestRequestWithoutAWatch: clientv3 opens a stream for a request of progress that finds
+// none, before a watch or after, and nothing closes it.
+func TestRequestWithoutAWatch(t *testing.T) {
+	server := newWatchServer(t)
+	watcher := NewWatcher(server.client)
+	defer watcher.Close()
+	if watcher.RequestProgress(t.Context()) == nil {
+		t.Error("a request before any watch succeeded")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	opened := make(chan clientv3.WatchChan, 1)
+	go func() { opened <- watcher.Watch(ctx, "a") }()
+	shared := next(t, server.streams, "the shared stream")
+	shared.create(t)
+	shared.created(t, 0)
+	out := next(t, opened, "the watch")
+	if watcher.RequestProgress(metadata.AppendToOutgoingContext(t.Context(), "other", "metadata")) == nil {
+		t.Error("a request for another stream succeeded")
+	}
+	if err := watcher.RequestProgress(t.Context()); err != nil {
+		t.Error(err)
+	}
+	shared.asked(t)
+	cancel()
+	wantClosed(t, out, "the watch after its end")
+	<-shared.ended
+	for counted := true; counted; runtime.Gosched() { // the count follows the context
+		watcher.mu.Lock()
+		counted = len(watcher.sharing) > 0
+		watcher.mu.Unlock()
+	}
+	if watcher.RequestProgress(t.Context()) == nil {
+		t.Error("a request after the watch succeeded")
+	}
+	if n := len(server.streams); n != 0 {
+		t.Errorf("%d more streams were opened", n)
 	}
 }
 
