@@ -106,7 +106,9 @@ func (w *feedWatch) Stop() {
 func (w *feedWatch) Opened(kick func(context.Context) error) {
 	w.asked.Store(0)
 	w.feed.standing.Store(false)
-	w.kick.Store(&kick)
+	if w.kick.Swap(&kick) != nil {
+		w.feed.observe.reopened("reconnected")
+	}
 	w.feed.tapped.Store(true)
 	w.feed.stream.Rebound()
 }

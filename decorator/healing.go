@@ -92,7 +92,7 @@ func (h *Healing) run() {
 		h.resumes.Store(&resumption{base: next.Store.stream.Revision(), lost: lost, until: built.Add(comeBack)})
 		h.present.Store(next)
 		g.watches.end()
-		g.Store.observe.rebuilt(reason)
+		g.Store.observe.reopened(reason)
 		g.Store.healed.Store(true)
 		g.retire()
 		h.running.Go(func() {

@@ -212,8 +212,8 @@ func (o *observer) breach(message string, keysAndValues ...any) {
 	klog.ErrorS(nil, "rvfloor: "+message, append([]any{"resource", o.gr}, keysAndValues...)...)
 }
 
-// rebuilt says why a cache was built anew.
-func (o *observer) rebuilt(reason string) {
+// reopened says why the watch of a cache was opened anew.
+func (o *observer) reopened(reason string) {
 	o.series.while(func() {
 		o.metrics.StreamReopens.WithLabelValues(o.gr.Group, o.gr.Resource, reason).Inc()
 	})

@@ -25,7 +25,7 @@ func (m *Metrics) ZeroResource(group, resource string) {
 	for _, outcome := range []string{OK, Busy, Error} {
 		m.DirectLists.WithLabelValues(group, resource, outcome)
 	}
-	for _, reason := range []string{"overtaken", "rewound", "inconsistent"} {
+	for _, reason := range []string{"overtaken", "reconnected", "rewound", "inconsistent"} {
 		m.StreamReopens.WithLabelValues(group, resource, reason)
 	}
 	m.BookmarksDropped.WithLabelValues(group, resource)

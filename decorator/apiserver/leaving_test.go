@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -76,13 +78,17 @@ func TestMemberIsLeft(t *testing.T) {
 		{"in the minority", false,
 			func(c *etcdlab.Processes, member int) error { c.CutPeer(member); return nil },
 			func(c *etcdlab.Processes, member int) error { c.MendPeer(member); return nil }},
+		{"slow", false,
+			func(c *etcdlab.Processes, member int) error { c.Proxy(member).Delay(2 * time.Second); return nil },
+			func(c *etcdlab.Processes, member int) error { c.Proxy(member).Heal(); return nil }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			leaks := goleak.IgnoreCurrent()
 			t.Cleanup(func() { goleak.VerifyNone(t, leaks) })
 			etcd := etcdlab.RunProcesses(t, etcdlab.Config{Members: 3})
 			to := &destinations{reads: map[string]int{}}
-			b := newBackends(t, Config{})
+			registry := prometheus.NewRegistry()
+			b := newBackends(t, Config{Registerer: registry})
 			b.dialOptions = []grpc.DialOption{grpc.WithStatsHandler(to)}
 			r, err := b.open(podSpec(storageConfig(etcd.Endpoints()...), podPrefix))
 			require.NoError(t, err)
@@ -141,6 +147,7 @@ func TestMemberIsLeft(t *testing.T) {
 			}
 			t.Logf("right again after %v, %d reads failed; 20 more took %v", again, failed, time.Since(began)-again)
 			assert.NotEqual(t, addr, to.watched())
+			assert.Positive(t, counted(t, registry, "rvfloor_stream_reopens_total", "reconnected"))
 
 			require.NoError(t, test.mend(etcd, member))
 			before := to.readsAt(addr)
@@ -150,4 +157,19 @@ func TestMemberIsLeft(t *testing.T) {
 			}
 		})
 	}
+}
+
+// counted adds up the series of a counter that have the value in one of their labels.
+func counted(t *testing.T, registry *prometheus.Registry, name, value string) (sum float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		for _, series := range family.GetMetric() {
+			if family.GetName() == name && slices.ContainsFunc(series.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == value }) {
+				sum += series.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }
