@@ -39,7 +39,7 @@ func parse(args []string, stderr io.Writer) (command, error) {
 	case c.processes < 1 || c.processes > 2:
 		return command{}, fmt.Errorf("--processes %d: use 1 or 2", c.processes)
 	case c.processes == 2 && c.dsn == "memory://":
-		return command{}, fmt.Errorf("--processes 2: two kines share no memory: use SQLite, or --dsn postgres://...")
+		return command{}, fmt.Errorf("--processes 2: two kines share no memory: use SQLite or PostgreSQL")
 	}
 	return c, nil
 }

@@ -1,0 +1,129 @@
+package promise
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/rvfloor/rvfloor/examples/kine/process"
+)
+
+// backend is what kine keeps its data in, and how many kines share it.
+type backend struct {
+	name      string
+	processes int
+	database  func(t *testing.T) (dsn func() string) // a new database each time; nil: SQLite
+}
+
+var (
+	memory     = backend{name: "memory", processes: 1, database: inMemory}
+	sqlite     = backend{name: "sqlite", processes: 1}
+	sqlites    = backend{name: "sqlite, two kines", processes: 2}
+	postgres   = backend{name: "postgres", processes: 1, database: inPostgres}
+	postgreses = backend{name: "postgres, two kines", processes: 2, database: inPostgres}
+)
+
+func inMemory(*testing.T) func() string { return func() string { return "memory://" } }
+
+// backendEnv names the backend of a test process.
+const backendEnv = "RVFLOOR_KINE_BACKEND"
+
+// over runs a test for each backend, in a process of its own: what upstream learns of a
+// backend's features it learns once per process.
+func over(t *testing.T, test func(*testing.T, backend), backends ...backend) {
+	if name, ok := os.LookupEnv(backendEnv); ok {
+		for _, b := range backends {
+			if b.name == name {
+				test(t, b)
+			}
+		}
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			if b.database != nil {
+				b.database(t) // or the test is skipped, where whoever reads can see it
+			}
+			args := []string{"-test.run", "^" + filepath.Base(filepath.Dir(t.Name())) + "$", "-test.v", "-test.timeout", patience.String()}
+			child := exec.CommandContext(t.Context(), self, args...)
+			child.Env = append(os.Environ(), backendEnv+"="+b.name)
+			out, err := child.CombinedOutput()
+			t.Logf("%s", out)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// patience bounds a test process. It only decides how long a broken test hangs.
+const patience = 5 * time.Minute
+
+func TestMain(m *testing.M) {
+	process.MaybeKine()
+	os.Exit(m.Run())
+}
+
+// kines are the kines of one database, and a client of the first that knows nothing of
+// rvfloor.
+type kines struct {
+	all    []*process.Process
+	client *clientv3.Client
+}
+
+// names keeps the logs of kines apart.
+var names atomic.Int64
+
+// start starts the kines of a backend, over a new database.
+func start(t *testing.T, b backend) *kines {
+	t.Helper()
+	cfg := process.Config{Dir: t.TempDir()}
+	if b.database != nil {
+		cfg.DSN = b.database(t)()
+	}
+	k := &kines{}
+	for range b.processes {
+		cfg.Name = fmt.Sprintf("%d-", names.Add(1))
+		p, err := process.Start(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if t.Failed() {
+				log, _ := os.ReadFile(p.Log())
+				t.Logf("kine's log:\n%s", log[max(0, len(log)-2000):])
+			}
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		k.all = append(k.all, p)
+	}
+	k.client = connect(t, k.first())
+	return k
+}
+
+// first and last are endpoints: the same where there is one kine.
+func (k *kines) first() string { return k.all[0].Endpoint() }
+func (k *kines) last() string  { return k.all[len(k.all)-1].Endpoint() }
+
+func connect(t *testing.T, endpoint string) *clientv3.Client {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
