@@ -35,7 +35,7 @@ func openSides(t *testing.T, k *kines) (stock, ours *side) {
 			t.Fatal(err)
 		}
 	}
-	return &side{name: "upstream", store: open(t, sides.Stock, k.last())}, &side{name: "rvfloor", store: open(t, sides.RVFloor, k.last())}
+	return &side{name: "upstream", store: open(t, sides.Stock, k.last())}, &side{name: "rvfloor", store: open(t, rvfloor, k.last())}
 }
 
 // ask lists all pods at the newest, after a write that was acknowledged at the revision.
@@ -101,7 +101,7 @@ func TestElsewhere(t *testing.T) {
 // TestBursts asks for a LIST right after many concurrent writes to another resource: what
 // kine says of progress may then stand below them until the next write.
 func TestBursts(t *testing.T) {
-	const bursts, writers, writes = 20, 16, 4
+	const bursts, writers, writes = 20, 16, 2
 	over(t, func(t *testing.T, b backend) {
 		k := start(t, b)
 		stock, ours := openSides(t, k)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/decorator/apiserver"
 	"github.com/rvfloor/rvfloor/decorator/decoratortest"
 	"github.com/rvfloor/rvfloor/internal/etcdlab"
@@ -56,9 +57,11 @@ func raw() (generic.StorageDecorator, func() error, error) {
 	return generic.UndecoratedStorage, func() error { return nil }, nil
 }
 
-// rvfloor answers Gets from its cache too: what it does not answer is not judged.
+// rvfloor answers Gets from its cache too: what it does not answer is not judged. Over
+// kine it is told to nudge: what kine says of progress can stand below a write until the
+// next, where two came at once.
 func rvfloor() (generic.StorageDecorator, func() error, error) {
-	backends, err := apiserver.New(apiserver.Config{CachedGets: true, Registerer: prometheus.NewRegistry()})
+	backends, err := apiserver.New(apiserver.Config{CachedGets: true, Strategy: decorator.StrategyNudge, Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		return nil, nil, err
 	}
