@@ -52,8 +52,8 @@ func run(t *testing.T, cfg Config) *Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d operations in %v (%.0f a second); deadlines %+v; fresh %v after a freeze; healed within %v",
-		result.Operations, result.Took, float64(result.Operations)/result.Took.Seconds(), result.Deadlines, result.Fresh, result.Healed)
+	t.Logf("%d operations in %v (%.0f a second); %d bookmarks; deadlines %+v; fresh %v after a freeze; healed within %v",
+		result.Operations, result.Took, float64(result.Operations)/result.Took.Seconds(), result.Bookmarks, result.Deadlines, result.Fresh, result.Healed)
 	for _, p := range result.Phases {
 		t.Logf("%-40s %+v", p.Name, p)
 	}

@@ -123,8 +123,8 @@ func (w *worker) legacyWatch(ctx context.Context) error {
 	return nil
 }
 
-// watchList takes the initial events as a LIST, and then some more events.
-func (w *worker) watchList(ctx context.Context, namespace string) error {
+// watchList takes the initial events as a LIST, and then what comes for so long.
+func (w *worker) watchList(ctx context.Context, namespace string, more time.Duration) error {
 	prefix := sides.PodPrefix + namespace
 	floor := w.lab.acknowledged.Load().Load()
 	client := w.client(WatchList)
@@ -132,8 +132,6 @@ func (w *worker) watchList(ctx context.Context, namespace string) error {
 	opts := sides.Everything("")
 	opts.SendInitialEvents, opts.ResourceVersionMatch = new(true), metav1.ResourceVersionMatchNotOlderThan
 	opts.Predicate.AllowWatchBookmarks = true
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	events, err := w.server.store.Watch(ctx, prefix, opts)
 	if err != nil {
 		read.Failed()
@@ -148,7 +146,7 @@ func (w *worker) watchList(ctx context.Context, namespace string) error {
 		}
 		if event.Type == watch.Bookmark && pod.Annotations[metav1.InitialEventsAnnotationKey] == "true" {
 			w.answered(read, floor, revisionOf(pod), items...)
-			w.follow(client.Watch(prefix+"/", revisionOf(pod)), events)
+			w.take(client.Watch(prefix+"/", revisionOf(pod)), events, more)
 			return nil
 		}
 		items = append(items, item(pod))
@@ -157,10 +155,10 @@ func (w *worker) watchList(ctx context.Context, namespace string) error {
 	return errEnded
 }
 
-// follow takes a few events, or what comes in a short time.
-func (w *worker) follow(recorded *linear.Watch, events watch.Interface) {
-	enough := time.After(5 * time.Millisecond)
-	for range 20 {
+// take takes what comes for so long.
+func (w *worker) take(recorded *linear.Watch, events watch.Interface, atMost time.Duration) {
+	enough := time.After(atMost)
+	for {
 		select {
 		case event := <-events.ResultChan():
 			pod, ok := event.Object.(*example.Pod)
@@ -170,6 +168,9 @@ func (w *worker) follow(recorded *linear.Watch, events watch.Interface) {
 			it := item(pod)
 			recorded.Delivered(linear.Event{Key: it.Key, Value: it.Value, Revision: it.Revision,
 				Deleted: event.Type == watch.Deleted, Bookmark: event.Type == watch.Bookmark})
+			if event.Type == watch.Bookmark {
+				w.lab.bookmarks.Add(1)
+			}
 		case <-enough:
 			return
 		}

@@ -32,6 +32,7 @@ type Result struct {
 	// Reports has one report under "", or one for each kind of read.
 	Reports    map[string]*linear.Report
 	Operations int
+	Bookmarks  int // of watches, but for those that end initial events
 	Took       time.Duration
 	Phases     []Phase
 	Deadlines  Deadlines
@@ -70,6 +71,7 @@ func Run(ctx context.Context, cfg Config) (result *Result, err error) {
 		return nil, err
 	}
 	result.Took, result.Operations = time.Since(began), int(l.operations.Load())
+	result.Bookmarks = int(l.bookmarks.Load())
 	result.Phases, result.Deadlines = l.tally.result()
 	for i, run := range l.runs {
 		name := ""
@@ -94,6 +96,8 @@ func (l *lab) work(ctx context.Context, result *Result) (err error) {
 			w := l.newWorker(s, i)
 			clients.Go(func() { w.work(working) })
 		}
+		follower := l.newWorker(s, workers)
+		clients.Go(func() { follower.follow(working) })
 	}
 	random := rand.New(rand.NewPCG(l.cfg.Seed, 0))
 	share := int64(l.cfg.Operations / (2 * len(faults)))

@@ -68,11 +68,22 @@ func (w *worker) client(as reading) *linear.Client {
 }
 
 // work makes calls until ctx ends. A call that has begun then is let end.
-func (w *worker) work(ctx context.Context) {
+func (w *worker) work(ctx context.Context) { w.repeat(ctx, callTimeout, w.step) }
+
+// follow watches until ctx ends, each time for long enough that a bookmark comes: the
+// cache sends one 2 s before the deadline, by a clock that ticks each second.
+func (w *worker) follow(ctx context.Context) {
+	w.repeat(ctx, 2*time.Second+200*time.Millisecond, func(ctx context.Context) error {
+		namespace := pick(w.random, append(namespaces, leaseNamespace))
+		return w.read(ctx, w.watchList(ctx, namespace, 1500*time.Millisecond))
+	})
+}
+
+func (w *worker) repeat(ctx context.Context, timeout time.Duration, step func(context.Context) error) {
 	for ctx.Err() == nil {
 		w.lab.steps.RLock()
-		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-		err := w.step(call)
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		err := step(call)
 		cancel()
 		w.lab.steps.RUnlock()
 		if err != nil {
@@ -104,7 +115,7 @@ func (w *worker) step(ctx context.Context) error {
 	case n < 34:
 		return w.read(ctx, w.legacyWatch(ctx))
 	case n < 40:
-		return w.read(ctx, w.watchList(ctx, namespace))
+		return w.read(ctx, w.watchList(ctx, namespace, 5*time.Millisecond))
 	case n < 90:
 		return w.read(ctx, w.list(ctx, List, listed, ""))
 	case n < 120:
