@@ -48,6 +48,9 @@ func TestRestore(t *testing.T) {
 	one := Connect(t, c, ClientConfig{Members: []int{1}})
 	require.Equal(t, "old", get(t, one, "k")) // so member 1 has applied it
 	require.NoError(t, c.Save(soon(t), 1, file))
+	saved, err := SnapshotRevision(file)
+	require.NoError(t, err)
+	require.Equal(t, uint64(at), saved)
 	put(t, client, "k", "new")
 	cluster, member, endpoints := c.ClusterID(0), c.MemberID(0), c.Endpoints()
 
