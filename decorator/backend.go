@@ -31,6 +31,7 @@ type Backend struct {
 	series      *series
 	chooser     *chooser
 	nudges      *nudges
+	proofs      chan struct{} // places for ranges that are under way
 	mode        atomic.Uint32 // an index into modes
 	record      record
 
@@ -59,6 +60,7 @@ func NewBackend(cfg Config) (*Backend, error) {
 		metrics:     collectors,
 		series:      backendSeries(collectors, cfg.Name),
 		open:        map[interface{ Close() }]struct{}{},
+		proofs:      make(chan struct{}, maxDirect),
 	}
 	b.chooser, b.nudges = newChooser(b), newNudges(b)
 	if cfg.Shadow {
@@ -126,6 +128,7 @@ func (b *Backend) Feed(raw storage.Interface, r Resource) (*Feed, error) {
 	}
 	f.request = request{f}
 	f.nudge = nudge{f.request, b.nudges, f.stream.Below}
+	f.proof = rangeProof{f}
 	if err := b.adopt(f); err != nil {
 		f.Close()
 		return nil, err

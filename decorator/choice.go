@@ -84,14 +84,15 @@ func (c *chooser) provable() {
 	c.follow(moved)
 }
 
-// overtaken is that progress came before the events below it.
-func (c *chooser) overtaken() {
+// found changes what was seen, by what has come to light since.
+func (c *chooser) found(change func(*Properties)) {
 	c.mu.Lock()
-	if c.seen == nil {
-		c.seen = &Properties{}
-		*c.seen = unprobed
+	seen := unprobed
+	if c.seen != nil {
+		seen = *c.seen
 	}
-	c.seen.ProgressOrdered = VerdictNo
+	change(&seen)
+	c.seen = &seen
 	moved := c.chooseLocked()
 	c.mu.Unlock()
 	c.follow(moved)

@@ -37,6 +37,7 @@ type Feed struct {
 	fills    fills
 	request  request
 	nudge    nudge
+	proof    rangeProof
 
 	reply    revision.Ratchet // the highest that a request was answered with
 	expected expectation
@@ -53,6 +54,8 @@ type Feed struct {
 	closed bool
 	watch  *feedWatch // the newest; only it counts
 	listed uint64     // revision of the newest full list that the cache took
+	// listedObjects are those of that list, which may come in pages.
+	listedObjects objects
 }
 
 var _ storage.Interface = (*Feed)(nil)
@@ -68,17 +71,17 @@ func (f *Feed) Watch(ctx context.Context, key string, opts storage.ListOptions) 
 	if f.closed {
 		return nil, newFailure(ErrClosed, nil, true)
 	}
-	from := delivery{}
+	from, held := delivery{}, objects{}
 	if f.watch != nil {
 		// Only the newest watch counts: what the old one had not delivered yet is cut.
 		f.watch.Stop()
 		<-f.watch.done
-		from = f.watch.at
+		from, held = f.watch.at, f.watch.objects
 	}
-	w, err := f.openLocked(ctx, key, opts, from)
+	w, err := f.openLocked(ctx, key, opts, from, held)
 	if err != nil {
 		// What the old watch delivered is still what the cache has.
-		f.watch = &feedWatch{done: closedChannel, at: from}
+		f.watch = &feedWatch{done: closedChannel, at: from, objects: held}
 		return nil, err
 	}
 	f.watch, f.listed = w, 0
@@ -88,17 +91,18 @@ func (f *Feed) Watch(ctx context.Context, key string, opts storage.ListOptions) 
 // openLocked opens the raw watch where the cache's knowledge is whole: the cache
 // asks to go on from the last event that it took, which may be one of several of
 // its revision.
-func (f *Feed) openLocked(ctx context.Context, key string, opts storage.ListOptions, from delivery) (*feedWatch, error) {
+func (f *Feed) openLocked(ctx context.Context, key string, opts storage.ListOptions, from delivery, held objects) (*feedWatch, error) {
 	w := newFeedWatch(f)
+	w.objects = held
 	version, err := f.raw.Versioner().ParseResourceVersion(opts.ResourceVersion)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case opts.SendInitialEvents != nil && *opts.SendInitialEvents:
-		w.phase = phaseFill
+		w.phase, w.objects = phaseFill, objects{}
 	case version == 0:
-		w.phase = phaseUnknown
+		w.phase, w.objects = phaseUnknown, objects{}
 	case version == from.revision && version != f.listed && from.whole < version:
 		w.at = from
 		w.at.seen = 0
@@ -108,6 +112,11 @@ func (f *Feed) openLocked(ctx context.Context, key string, opts storage.ListOpti
 		// all of it.
 		w.at = delivery{revision: version, whole: version}
 		w.pending = version
+		if version == f.listed {
+			w.objects = f.listedObjects
+		} else if version != from.revision {
+			w.objects = objects{}
+		}
 	}
 	ctx, w.cancel = context.WithCancel(ctx)
 	w.inner, err = f.raw.Watch(progress.WithTap(ctx, w), key, opts)
@@ -218,6 +227,7 @@ func (f *Feed) GetList(ctx context.Context, key string, opts storage.ListOptions
 		if revision, err := f.raw.Versioner().ParseResourceVersion(accessor.GetResourceVersion()); err == nil {
 			f.mu.Lock()
 			f.listed = revision
+			f.listedObjects.page(opts.Predicate.Continue == "", accessor.GetContinue() == "", meta.LenList(list))
 			f.mu.Unlock()
 		}
 	}

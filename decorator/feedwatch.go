@@ -66,6 +66,7 @@ type feedWatch struct {
 		progress uint64         // newest report taken
 	}
 	progressed chan struct{}
+	claims     chan claim
 	asked      atomic.Int64 // unix time in ns of the first kick since anything came; 0: none
 
 	// Owned by run, and by Feed.Watch after done.
@@ -73,6 +74,8 @@ type feedWatch struct {
 	at      delivery
 	size    int    // events of at.revision; 0: not known
 	pending uint64 // whole once the cache takes another item; 0: nothing to prove
+	objects objects
+	passed  passed
 }
 
 var closedChannel = func() chan struct{} {
@@ -84,7 +87,7 @@ var closedChannel = func() chan struct{} {
 func newFeedWatch(f *Feed) *feedWatch {
 	w := &feedWatch{
 		feed: f, out: make(chan watch.Event), stop: make(chan struct{}), done: make(chan struct{}),
-		progressed: make(chan struct{}, 1),
+		progressed: make(chan struct{}, 1), claims: make(chan claim),
 	}
 	w.tapped.many = map[uint64]int{}
 	return w
@@ -200,6 +203,10 @@ func (w *feedWatch) run() {
 			if !w.shortcut() {
 				return
 			}
+		case claim := <-w.claims:
+			if !w.proof(claim) {
+				return
+			}
 		case event, ok := <-w.inner.ResultChan():
 			if !ok || !w.guarded(event) {
 				return
@@ -263,6 +270,7 @@ func (w *feedWatch) handle(event watch.Event) bool {
 	case event.Type == watch.Bookmark:
 		return w.bookmark(event, object, revision)
 	case w.phase != phaseSteady:
+		w.objects.took(event)
 		return w.send(event)
 	default:
 		return w.event(event, object, revision)
@@ -275,11 +283,9 @@ func (w *feedWatch) bookmark(event watch.Event, object metav1.Object, revision u
 		if !endsInitialEvents(object) {
 			return w.send(event)
 		}
-		w.phase = phaseSteady
-		w.filled.Store(true)
+		w.steady()
 	case phaseUnknown:
-		w.phase = phaseSteady
-		w.filled.Store(true)
+		w.steady()
 	default:
 		if w.kick.Load() == nil { // else Progress told it
 			w.feed.replied(revision)
@@ -296,6 +302,12 @@ func (w *feedWatch) bookmark(event watch.Event, object metav1.Object, revision u
 	return w.proved(event, revision)
 }
 
+// steady begins the phase: the cache has been filled.
+func (w *feedWatch) steady() {
+	w.phase, w.objects.known = phaseSteady, true
+	w.filled.Store(true)
+}
+
 // proved hands on a bookmark that proves its revision.
 func (w *feedWatch) proved(bookmark watch.Event, revision uint64) bool {
 	if !w.send(bookmark) {
@@ -308,7 +320,13 @@ func (w *feedWatch) proved(bookmark watch.Event, revision uint64) bool {
 
 func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint64) bool {
 	w.received.Add(1)
-	if revision <= w.at.whole {
+	switch {
+	case w.passed.covers(revision):
+		w.sizeOf(revision) // nobody will ask again
+		return w.passed.pass(event, object) || w.disproved(revision)
+	case len(w.passed.here) > 0:
+		return w.disproved(revision)
+	case revision <= w.at.whole:
 		return w.overtaken(revision)
 	}
 	if revision > w.at.revision || w.at.seen == 0 {
@@ -334,6 +352,7 @@ func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint
 		if !w.send(event) {
 			return false
 		}
+		w.objects.took(event)
 		if w.at.took != nil {
 			w.at.took[key] = struct{}{}
 		}
@@ -368,7 +387,7 @@ func (w *feedWatch) begins(revision uint64) bool {
 // that the cache fills anew: it has answered for a revision that it did not have.
 func (w *feedWatch) overtaken(revision uint64) bool {
 	w.feed.observe.overtaken(revision, w.at.whole)
-	w.feed.backend.chooser.overtaken()
+	w.feed.backend.chooser.found(func(p *Properties) { p.ProgressOrdered = VerdictNo })
 	status := apierrors.NewResourceExpired("rvfloor: the watch brought revision " + formatRevision(revision) +
 		" after it had reported " + formatRevision(w.at.whole) + " complete").Status()
 	w.send(watch.Event{Type: watch.Error, Object: &status})

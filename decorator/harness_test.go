@@ -2,6 +2,7 @@ package decorator
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +55,7 @@ type setup struct {
 	untapped bool                        // the storage has no progress.Watcher
 	filling  bool                        // the first fill of the cache is held back
 	source   func(*rig) freshness.Source // nil: that of the writer
+	proves   bool                        // the resource has a Prover
 	// before runs when there is a backend and nothing else; nil: nothing.
 	before func(*rig)
 	// inner and raw wrap what the Store and the cache see; nil: nothing.
@@ -71,6 +73,29 @@ type rig struct {
 	cacher  *cacher.Cacher
 	inner   storage.Interface // what the Store wraps
 	store   *Store
+
+	proofs atomic.Int64 // ranges of the Prover
+	// proving is what comes of a range; nil: what it read.
+	proving func(ctx context.Context, p Proof) (Proof, error)
+}
+
+// prove is the Prover: a range past the cache.
+func (r *rig) prove(ctx context.Context, since uint64) (Proof, error) {
+	r.proofs.Add(1)
+	pods, err := list(ctx, r.writer, everything(""))
+	if err != nil {
+		return Proof{}, err
+	}
+	p := Proof{Count: int64(len(pods.Items))}
+	p.Revision, _ = r.writer.Versioner().ParseResourceVersion(pods.ResourceVersion)
+	for i := range pods.Items {
+		written, _ := r.writer.Versioner().ObjectResourceVersion(&pods.Items[i])
+		p.Newer = p.Newer || written > since
+	}
+	if r.proving != nil {
+		return r.proving(ctx, p)
+	}
+	return p, nil
 }
 
 // bubble runs f in virtual time with a rig, and takes that down. f gets a T of its
@@ -105,6 +130,9 @@ func newRig(t *testing.T, s setup) *rig {
 		raw = s.raw(raw)
 	}
 	res := Resource{GroupResource: pods, Prefix: "/pods/", NewList: newPodList, Raw: raw}
+	if s.proves {
+		res.Prove = r.prove
+	}
 	cacheStorage := raw
 	if !s.feedless {
 		if r.feed, err = r.backend.Feed(raw, res); err != nil {

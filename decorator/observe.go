@@ -195,6 +195,15 @@ func (o *observer) kicked(err error) {
 	}
 }
 
+// proof counts a range that was to prove a cache fresh.
+func (o *observer) proof(proven bool) {
+	outcome := metrics.Unproved
+	if proven {
+		outcome = metrics.Proved
+	}
+	o.series.while(func() { o.metrics.Kicks.WithLabelValues(o.gr.Group, o.gr.Resource, outcome).Inc() })
+}
+
 func (o *observer) stuck(target uint64) {
 	klog.InfoS("The watch of a cache stands still below the backend's revision", "resource", o.gr, "target", target)
 }
@@ -232,6 +241,10 @@ func (b *Backend) nudged(err error) {
 		klog.V(2).InfoS("A backend could not be nudged", "backend", b.cfg.Name, "err", err)
 	}
 	b.series.while(func() { b.metrics.Nudges.WithLabelValues(b.cfg.Name, outcome).Inc() })
+}
+
+func (o *observer) disproved(revision, proven uint64) {
+	o.breach("a range had shown nothing new, and the watch brought it; the cache fills anew", "event", revision, "range", proven)
 }
 
 // floorHooks tell metrics and the log about the revision reads of a backend.

@@ -33,7 +33,7 @@ const (
 // Strategies are all there are, StrategyAuto first.
 func Strategies() []Strategy { return slices.Clone(strategies) }
 
-var strategies = []Strategy{StrategyAuto, StrategyRequest, StrategyNudge, StrategyDirect}
+var strategies = []Strategy{StrategyAuto, StrategyRequest, StrategyNudge, StrategyRangeProof, StrategyDirect}
 
 // strategy is a Strategy for one cache.
 type strategy interface {
@@ -54,6 +54,8 @@ func (f *Feed) advance(ctx context.Context, target uint64) error {
 	switch f.strategy() {
 	case StrategyNudge:
 		return f.nudge.Advance(ctx, target)
+	case StrategyRangeProof:
+		return f.proof.Advance(ctx, target)
 	case StrategyDirect:
 		return nil
 	}

@@ -106,8 +106,12 @@ func (c *chooser) try(ctx context.Context, s *Store, strategy Strategy) bool {
 	if strategy == StrategyNudge && nudges.write(ctx, floor.Revision) != nil {
 		return false
 	}
-	if s.pilot != nil {
+	switch {
+	case s.pilot != nil:
 		return s.stream.Wait(ctx, floor.Revision) == nil
+	case strategy == StrategyRangeProof:
+		revision, err := s.resource.Feed.proof.prove(ctx)
+		return err == nil && (revision >= floor.Revision || s.stream.Revision() >= floor.Revision)
 	}
 	return s.resource.Feed.try(ctx, floor.Revision)
 }

@@ -22,10 +22,12 @@ const (
 	TooLarge = "too_large"
 	Rewound  = "rewound"
 	Busy     = "busy"
-	Stale    = "stale"   // answered unverified, by policy
-	Refused  = "refused" // the backend was seen to be unfit
-	Error    = "error"   // of the inner storage, or of the backend
-	Bad      = "bad"     // the backend answered what is no revision
+	Stale    = "stale"    // answered unverified, by policy
+	Refused  = "refused"  // the backend was seen to be unfit
+	Error    = "error"    // of the inner storage, or of the backend
+	Proved   = "proved"   // of kicks: by a range of the backend
+	Unproved = "unproved" // of kicks: the range did not prove it
+	Bad      = "bad"      // the backend answered what is no revision
 )
 
 // Metrics are the collectors. The zero value is not usable; New with a nil
