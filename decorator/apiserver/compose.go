@@ -3,7 +3,6 @@ package apiserver
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -111,7 +110,7 @@ func (r *resource) compose(s spec) error {
 
 // checkSentinel refuses a sentinel among a resource's objects: the storage could not decode it.
 func checkSentinel(key string, s spec) error {
-	objects := path.Join("/", s.config.Prefix, s.prefix) + "/"
+	objects := objectsPrefix(s)
 	if strings.HasPrefix(key, objects) {
 		return fmt.Errorf("apiserver: Config.SentinelKey %q lies among the objects of %s, under %q; use a key outside of all resources",
 			key, s.config.GroupResource, objects)
