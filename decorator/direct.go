@@ -174,3 +174,14 @@ func fingerprint(key string, opts storage.ListOptions) string {
 	}
 	return b.String()
 }
+
+// goesOnAhead says that a list goes on from one that was a quorum list, at a revision that
+// the cache has not reached: upstream would wait for it, for 3 s and maybe in vain.
+func (s *Store) goesOnAhead(opts *storage.ListOptions) bool {
+	lists := s.backend.cfg.OnUnverified == UnverifiedDirect || s.backend.chooser.present().first(s.resource.Feed) == StrategyDirect
+	if opts.Predicate.Continue == "" || !lists || s.resource.Raw == nil || s.backend.Mode() != ModeVerify {
+		return false
+	}
+	_, at, err := storage.DecodeContinue(opts.Predicate.Continue, s.router.prefix)
+	return err == nil && at > 0 && uint64(at) > s.stream.Revision()
+}

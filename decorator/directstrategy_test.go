@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/apis/example"
@@ -89,6 +90,33 @@ func TestDirectStrategyWatches(t *testing.T) {
 			t.Errorf("a watch from what does not exist got %v", event)
 		}
 	})
+}
+
+// TestDirectPages: what goes on from a quorum list does not wait for the cache, which may
+// never get there.
+func TestDirectPages(t *testing.T) {
+	for name, cfg := range map[string]Config{"strategy": {Strategy: StrategyDirect}, "policy": {OnUnverified: UnverifiedDirect, MaxWait: 50 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, setup{cfg: cfg}, func(t *testing.T, r *rig) {
+				settled()
+				r.cached.Hold()
+				r.put("a")
+				r.put("b")
+				opts := everything("")
+				opts.Predicate.Limit = 1
+				first, err := list(t.Context(), r.store, opts)
+				if err != nil || !slices.Equal(names(first), []string{"a"}) || first.Continue == "" {
+					t.Fatalf("got %v, %v", first, err)
+				}
+				opts.Predicate.Continue = first.Continue
+				start := time.Now()
+				second, err := list(t.Context(), r.store, opts)
+				if err != nil || !slices.Equal(names(second), []string{"b"}) || time.Since(start) > 0 {
+					t.Errorf("got %v, %v after %v", second, err, time.Since(start))
+				}
+			})
+		})
+	}
 }
 
 // TestDirectStrategyShadow: what would have been answered is not counted as a failure.

@@ -152,6 +152,9 @@ func (s *Store) passList(ctx context.Context, key string, opts *storage.ListOpti
 	if err != nil {
 		return err
 	}
+	if s.goesOnAhead(opts) {
+		to = s.resource.Raw
+	}
 	return to.GetList(ctx, key, *opts, list)
 }
 
