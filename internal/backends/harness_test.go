@@ -29,7 +29,7 @@ func newHarness(t *testing.T, m mode) decoratortest.Harness {
 	good := serve(t, database, fdbshim.Faults{})
 	h := &harness{client: connect(t, good), server: serve(t, database, m.faults)}
 	h.writer = open(t, undecorated, good)
-	h.store = open(t, decorated(nil), h.server)
+	h.store = open(t, decorated(m.strategy), h.server)
 	t.Cleanup(h.ReleaseWatch)
 	return h
 }

@@ -6,32 +6,42 @@ import (
 
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/decorator/decoratortest"
 	"github.com/rvfloor/rvfloor/internal/backends"
 	"github.com/rvfloor/rvfloor/internal/fdbshim"
 	"github.com/rvfloor/rvfloor/internal/linear"
 )
 
-// mode is a kind of database, and what is wrong with its processes.
+// mode is a kind of database, what is wrong with its processes, and the strategy that
+// is sound then.
 type mode struct {
-	name   string
-	suite  bool // the conformance suite is run by default
-	config fdbshim.Config
-	faults fdbshim.Faults
+	name     string
+	config   fdbshim.Config
+	faults   fdbshim.Faults
+	strategy decorator.Strategy
+	suite    bool // the conformance suite is run by default
 }
 
-var etcd = fdbshim.Config{LikeEtcd: true}
+var etcd, foundationDB = fdbshim.Config{LikeEtcd: true}, fdbshim.Config{}
 
 // safe are the modes over which all that is promised holds.
 var safe = []mode{
-	{"LikeEtcd", true, etcd, fdbshim.Faults{}},
-	{"ProgressBack", false, etcd, fdbshim.Faults{ProgressBack: true}},
-	{"CreatedZero", false, etcd, fdbshim.Faults{CreatedZero: true}},
-	{"WatchesLag", false, etcd, fdbshim.Faults{WatchesLag: true}},
-	{"MissingLags", false, etcd, fdbshim.Faults{MissingLags: true}},
-	{"NoFilters", false, etcd, fdbshim.Faults{NoFilters: true}},
-	{"NoSerializable", false, etcd, fdbshim.Faults{NoSerializable: true}},
-	{"OneWatchPerStream", false, etcd, fdbshim.Faults{OneWatchPerStream: true}},
+	{"LikeEtcd", etcd, fdbshim.Faults{}, decorator.StrategyRequest, true},
+	{"FoundationDB", foundationDB, fdbshim.Faults{}, decorator.StrategyNudge, true},
+	{"NoProgress", foundationDB, fdbshim.Faults{NoProgress: true}, decorator.StrategyDirect, false},
+	{"NoProgressNoFilters", etcd, fdbshim.Faults{NoProgress: true, NoFilters: true}, decorator.StrategyDirect, false},
+	{"ProgressUnimplemented", etcd, fdbshim.Faults{ProgressUnimplemented: true}, decorator.StrategyDirect, false},
+	{"ProgressAheadOfCatchUp", etcd, fdbshim.Faults{ProgressAheadOfCatchUp: true}, decorator.StrategyDirect, false},
+	{"ProgressAheadOfLive", foundationDB, fdbshim.Faults{ProgressAheadOfLive: true}, decorator.StrategyDirect, false},
+	{"ProgressBack", etcd, fdbshim.Faults{ProgressBack: true}, decorator.StrategyRequest, false},
+	{"ProgressBackFoundationDB", foundationDB, fdbshim.Faults{ProgressBack: true}, decorator.StrategyNudge, false},
+	{"CreatedZero", etcd, fdbshim.Faults{CreatedZero: true}, decorator.StrategyRequest, false},
+	{"WatchesLag", foundationDB, fdbshim.Faults{WatchesLag: true}, decorator.StrategyNudge, false},
+	{"MissingLags", etcd, fdbshim.Faults{MissingLags: true}, decorator.StrategyRequest, false},
+	{"NoFilters", etcd, fdbshim.Faults{NoFilters: true}, decorator.StrategyRequest, false},
+	{"NoSerializable", etcd, fdbshim.Faults{NoSerializable: true}, decorator.StrategyRequest, false},
+	{"OneWatchPerStream", foundationDB, fdbshim.Faults{OneWatchPerStream: true}, decorator.StrategyNudge, false},
 }
 
 var all = flag.Bool("all", false, "run the conformance suite over every safe mode, not only over those that want a strategy of their own")
@@ -65,7 +75,7 @@ func run(t *testing.T, m mode) *linear.Report {
 	database := newStore(t, m.config)
 	var stores []storage.Interface
 	for range 2 {
-		stores = append(stores, open(t, decorated(nil), serve(t, database, m.faults)))
+		stores = append(stores, open(t, decorated(m.strategy), serve(t, database, m.faults)))
 	}
 	report, err := backends.Run(t.Context(), backends.Config{Stores: stores, Client: connect(t, serve(t, database, fdbshim.Faults{})), Operations: 600})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/klog/v2"
 
+	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/decorator/apiserver"
 	"github.com/rvfloor/rvfloor/internal/fdbshim"
 	"github.com/rvfloor/rvfloor/internal/sides"
@@ -42,14 +43,10 @@ func undecorated() (generic.StorageDecorator, func() error, error) {
 	return generic.UndecoratedStorage, func() error { return nil }, nil
 }
 
-// decorated is what an API server has with rvfloor, and what a test changes.
-func decorated(change func(*apiserver.Config)) sides.Kind {
+// decorated is what an API server has with rvfloor.
+func decorated(strategy decorator.Strategy) sides.Kind {
 	return func() (generic.StorageDecorator, func() error, error) {
-		cfg := apiserver.Config{Registerer: prometheus.NewRegistry()}
-		if change != nil {
-			change(&cfg)
-		}
-		backends, err := apiserver.New(cfg)
+		backends, err := apiserver.New(apiserver.Config{Registerer: prometheus.NewRegistry(), Strategy: strategy})
 		if err != nil {
 			return nil, nil, err
 		}
