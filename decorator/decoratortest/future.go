@@ -90,11 +90,16 @@ func opening(resourceVersion string, initial *bool) func(context.Context, *rig, 
 		if initial != nil {
 			return watching(resourceVersion, initial)(ctx, r, write{})
 		}
-		// What is refused after the watch was opened is so by its first event, which
-		// is there when it is opened.
-		ctx, cancel := context.WithTimeout(ctx, brief)
+		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		err := r.watch(ctx, watchOptions(resourceVersion, nil), func(watch.Event, string, uint64) bool { return true })
+		w, err := r.Store().Watch(ctx, r.prefix(), watchOptions(resourceVersion, nil))
+		if err != nil {
+			return view{}, err
+		}
+		// What is refused after the watch was opened is so by its first event, which
+		// is there when it is opened. To open it may take long: a slow backend's floor.
+		time.AfterFunc(brief, cancel)
+		err = r.follow(ctx, w, func(watch.Event, string, uint64) bool { return true })
 		if inconclusive(err) {
 			err = nil
 		}

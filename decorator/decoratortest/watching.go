@@ -70,6 +70,11 @@ func (r *rig) watch(ctx context.Context, opts storage.ListOptions, done func(e w
 	if err != nil {
 		return err
 	}
+	return r.follow(ctx, w, done)
+}
+
+// follow reads a watch until done, and stops it. An ERROR event is its error.
+func (r *rig) follow(ctx context.Context, w watch.Interface, done func(e watch.Event, name string, revision uint64) bool) error {
 	defer w.Stop()
 	for e := range w.ResultChan() {
 		if e.Type == watch.Error {

@@ -19,7 +19,14 @@ import (
 type backend struct {
 	name      string
 	processes int
-	database  func(t *testing.T) (dsn func() string) // a new database each time; nil: SQLite
+	database  func(t *testing.T) (dsn string) // a new one each time; nil: SQLite
+	long      bool
+}
+
+// atLength is b, left out under -short.
+func atLength(b backend) backend {
+	b.long = true
+	return b
 }
 
 var (
@@ -30,7 +37,7 @@ var (
 	postgreses = backend{name: "postgres, two kines", processes: 2, database: inPostgres}
 )
 
-func inMemory(*testing.T) func() string { return func() string { return "memory://" } }
+func inMemory(*testing.T) string { return "memory://" }
 
 // backendEnv names the backend of a test process.
 const backendEnv = "RVFLOOR_KINE_BACKEND"
@@ -52,8 +59,11 @@ func over(t *testing.T, test func(*testing.T, backend), backends ...backend) {
 	}
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
+			if b.long && testing.Short() {
+				t.Skip("it takes longer than -short allows")
+			}
 			if b.database != nil {
-				b.database(t) // or the test is skipped, where whoever reads can see it
+				b.database(t) // where there is none, the test is skipped here and not out of sight
 			}
 			args := []string{"-test.run", "^" + filepath.Base(filepath.Dir(t.Name())) + "$", "-test.v", "-test.timeout", patience.String()}
 			child := exec.CommandContext(t.Context(), self, args...)
@@ -72,7 +82,12 @@ const patience = 5 * time.Minute
 
 func TestMain(m *testing.M) {
 	process.MaybeKine()
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := stopPostgres(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "PostgreSQL:", err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // kines are the kines of one database, and a client of the first that knows nothing of
@@ -90,7 +105,7 @@ func start(t *testing.T, b backend) *kines {
 	t.Helper()
 	cfg := process.Config{Dir: t.TempDir()}
 	if b.database != nil {
-		cfg.DSN = b.database(t)()
+		cfg.DSN = b.database(t)
 	}
 	k := &kines{}
 	for range b.processes {

@@ -95,7 +95,7 @@ func TestElsewhere(t *testing.T) {
 		if ours.failed > 0 || ratio < 5 { // 30 on a machine that does nothing else
 			t.Errorf("%d failed, or that is too little", ours.failed)
 		}
-	}, memory, sqlite)
+	}, atLength(memory), sqlite)
 }
 
 // TestBursts asks for a LIST right after many concurrent writes to another resource: what
@@ -115,7 +115,7 @@ func TestBursts(t *testing.T) {
 		if ours.failed > 0 || ours.at(99) > time.Second { // 200 ms on a machine that does nothing else
 			t.Error("rvfloor: that is too long")
 		}
-	}, sqlite, postgres, postgreses)
+	}, atLength(sqlite), postgres, atLength(postgreses))
 }
 
 // burst is the newest revision of writes by many at once, all acknowledged.

@@ -57,7 +57,7 @@ func TestKill(t *testing.T) {
 		if l.late > punctual {
 			t.Errorf("a call ended %v after its deadline", l.late)
 		}
-	}, sqlite, sqlites, postgres)
+	}, atLength(sqlite), sqlites, atLength(postgres))
 }
 
 // await waits until so many more reads were answered.

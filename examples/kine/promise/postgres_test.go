@@ -3,7 +3,9 @@ package promise
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"os/exec"
@@ -11,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -27,55 +30,81 @@ cat >/dev/null
 pg_ctl -D data -m immediate stop >&2
 `
 
-// databases are the names of the databases in use.
-var databases atomic.Int64
+// postgresEnv tells test processes the folder of the PostgreSQL that the first has started.
+const postgresEnv = "RVFLOOR_KINE_POSTGRES"
 
-// inPostgres starts a PostgreSQL for the test. The test is skipped where there is none.
-func inPostgres(t *testing.T) (dsn func() string) {
+var (
+	errNoPostgres = errors.New("it is not installed: apt-get install postgresql")
+	// stopPostgres ends what startPostgres started.
+	stopPostgres = func() error { return nil }
+	// startPostgres starts the one PostgreSQL of all test processes.
+	startPostgres = sync.OnceValue(func() (err error) {
+		if os.Getenv(postgresEnv) != "" {
+			return nil
+		}
+		dir, stop, err := runPostgres()
+		if err == nil {
+			stopPostgres = stop
+			err = os.Setenv(postgresEnv, dir)
+		}
+		return err
+	})
+	databases atomic.Int64
+)
+
+// inPostgres is a new database. The test is skipped where there is no PostgreSQL.
+func inPostgres(t *testing.T) (dsn string) {
 	t.Helper()
+	err := startPostgres()
+	if errors.Is(err, errNoPostgres) {
+		t.Skipf("NOT TESTED: kine on PostgreSQL: %v", err)
+	}
+	if err != nil {
+		t.Fatalf("PostgreSQL: %v", err)
+	}
+	return fmt.Sprintf("postgres://postgres@/kine%d_%d?host=%s", os.Getpid(), databases.Add(1), url.QueryEscape(os.Getenv(postgresEnv)))
+}
+
+func runPostgres() (dir string, stop func() error, err error) {
 	binaries := postgresBinaries()
 	if binaries == "" {
-		t.Skip("NOT TESTED: kine on PostgreSQL, which is not installed: apt-get install postgresql")
+		return "", nil, errNoPostgres
 	}
-	if _, child := os.LookupEnv(backendEnv); !child {
-		return nil
+	if dir, err = os.MkdirTemp("", "kine-postgres-"); err != nil {
+		return "", nil, err
 	}
-	// Not t.TempDir, which another user could not enter.
-	dir, err := os.MkdirTemp("", "kine-postgres-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	remove := func() error { return os.RemoveAll(dir) }
 	cmd := exec.Command("sh", "-c", postgresScript)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	cmd.Env = append(os.Environ(), "PATH="+binaries+":"+os.Getenv("PATH"))
 	if os.Geteuid() == 0 { // for whom PostgreSQL does not run
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: somebody(t, dir)}
+		if cmd.SysProcAttr, err = somebody(dir); err != nil {
+			return "", nil, errors.Join(err, remove())
+		}
 	}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		return "", nil, errors.Join(err, remove())
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdout, theirs := io.Pipe()
+	cmd.Stdout = theirs
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		return "", nil, errors.Join(err, remove())
 	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- cmd.Wait()
+		theirs.Close()
+	}()
 	said, _ := bufio.NewReader(stdout).ReadString('\n')
-	t.Cleanup(func() {
+	stop = func() error {
 		stdin.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("PostgreSQL: %v", err)
-		}
-	})
+		return errors.Join(<-ended, remove())
+	}
 	if said != "serving\n" {
-		t.Fatal("PostgreSQL did not start: see above")
+		return "", nil, errors.Join(errors.New("it did not start, as said above"), stop())
 	}
-	return func() string {
-		return fmt.Sprintf("postgres://postgres@/kine%d?host=%s", databases.Add(1), url.QueryEscape(dir))
-	}
+	return dir, stop, nil
 }
 
 // postgresBinaries is the folder of PostgreSQL's programs, which Debian does not have in PATH.
@@ -92,24 +121,20 @@ func postgresBinaries() string {
 }
 
 // somebody is a user without rights, to whom the folder is given.
-func somebody(t *testing.T, dir string) *syscall.Credential {
-	t.Helper()
+func somebody(dir string) (*syscall.SysProcAttr, error) {
 	debians, _ := user.Lookup("postgres")
 	nobody, err := user.Lookup("nobody")
 	u := cmp.Or(debians, nobody)
 	if u == nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	uid, err := strconv.Atoi(u.Uid)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	gid, err := strconv.Atoi(u.Gid)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	if err := os.Chown(dir, uid, gid); err != nil {
-		t.Fatal(err)
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, os.Chown(dir, uid, gid)
 }

@@ -23,12 +23,8 @@ import (
 
 func TestPromise(t *testing.T) {
 	over(t, func(t *testing.T, b backend) {
-		if b.database != nil { // one server for all
-			dsn := b.database(t)
-			b.database = func(*testing.T) func() string { return dsn }
-		}
 		decoratortest.Run(t, func(t *testing.T) decoratortest.Harness { return newHarness(t, b) })
-	}, memory, sqlite, sqlites, postgres, postgreses)
+	}, memory, atLength(sqlite), sqlites, atLength(postgres), postgreses)
 }
 
 // harness is what package apiserver wires, over the last kine, with a writer through the
