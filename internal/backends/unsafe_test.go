@@ -1,0 +1,138 @@
+package backends_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/decorator/probe"
+	"github.com/rvfloor/rvfloor/freshness"
+	"github.com/rvfloor/rvfloor/internal/backends"
+	"github.com/rvfloor/rvfloor/internal/fdbshim"
+	"github.com/rvfloor/rvfloor/internal/sides"
+	"github.com/rvfloor/rvfloor/progress"
+)
+
+// unsafe are the modes over which nothing can be promised: reads fail.
+var unsafe = []mode{
+	{name: "ReadsLag", config: etcd, faults: fdbshim.Faults{ReadsLag: true}},
+	{name: "ReadsLagForOthers", config: etcd, faults: fdbshim.Faults{ReadsLagForOthers: true}},
+	{name: "ZeroRevision", config: etcd, faults: fdbshim.Faults{ZeroRevision: true}},
+	{name: "RevisionPerPrefix", config: fdbshim.Config{LikeEtcd: true, RevisionPerPrefix: true}},
+}
+
+// probed is a storage of the parts of package decorator, which is told what a probe saw
+// of the backend.
+func probed(t *testing.T) sides.Kind {
+	var ends []func()
+	decorate := func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
+		newFunc, newList func() runtime.Object, attrs storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		var clients []*clientv3.Client
+		for range 2 {
+			client, err := clientv3.New(clientv3.Config{Endpoints: config.Transport.ServerList})
+			if err != nil {
+				return nil, nil, err
+			}
+			ends = append(ends, func() { client.Close() })
+			clients = append(clients, client)
+		}
+		report, err := probe.Observe(t.Context(), probe.Config{Clients: clients})
+		if err != nil {
+			return nil, nil, err
+		}
+		backend, err := decorator.NewBackend(decorator.Config{Source: freshness.NewSentinel(clients[0], "/registry/rvfloor/sentinel")})
+		if err != nil {
+			return nil, nil, err
+		}
+		backend.SetProperties(report.Properties)
+		clients[0].Watcher = progress.NewWatcher(clients[0])
+		client, versioner := &kubernetes.Client{Client: clients[0]}, storage.APIObjectVersioner{}
+		client.Kubernetes = client
+		raw, err := etcd3.New(client, nil, config.Codec, newFunc, newList, config.Prefix, prefix, config.GroupResource, identity.NewEncryptCheckTransformer(),
+			etcd3.NewDefaultLeaseManagerConfig(), etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
+		if err != nil {
+			return nil, nil, err
+		}
+		resource := decorator.Resource{GroupResource: config.GroupResource, Prefix: prefix, NewList: newList, Raw: raw}
+		if resource.Feed, err = backend.Feed(raw, resource); err != nil {
+			return nil, nil, err
+		}
+		c, err := cacher.NewCacherFromConfig(cacher.Config{Storage: resource.Feed, Versioner: versioner, GroupResource: config.GroupResource,
+			ResourcePrefix: prefix, EventsHistoryWindow: cacher.DefaultEventFreshDuration, Codec: config.Codec,
+			KeyFunc: keyFunc, GetAttrsFunc: attrs, NewFunc: newFunc, NewListFunc: newList})
+		if err != nil {
+			return nil, nil, err
+		}
+		delegator := cacher.NewCacheDelegator(c, raw)
+		store, err := backend.Wrap(delegator, resource)
+		ends = append(ends, raw.Close, c.Stop, delegator.Stop, func() { _ = backend.Close() })
+		return store, func() {}, err
+	}
+	return func() (generic.StorageDecorator, func() error, error) {
+		return decorate, func() error {
+			for i := len(ends) - 1; i >= 0; i-- {
+				ends[i]()
+			}
+			return nil
+		}, nil
+	}
+}
+
+// TestNeverStale: over what nothing can be promised no read that has to be verified is
+// answered, and each says why.
+func TestNeverStale(t *testing.T) {
+	for _, m := range unsafe {
+		t.Run(m.name, func(t *testing.T) {
+			database := newStore(t, m.config)
+			good := connect(t, serve(t, database, fdbshim.Faults{}))
+			store := open(t, probed(t), serve(t, database, m.faults))
+			for i := range 20 {
+				if _, err := good.Put(t.Context(), sides.ElsewhereKey, ""); err != nil {
+					t.Fatal(err)
+				}
+				for name, call := range map[string]sides.Call{"LIST": sides.List(store, "", ""), "LIST at 0": sides.List(store, "", "0")} {
+					ctx, cancel := context.WithCancel(t.Context())
+					got, err := call(ctx)
+					cancel()
+					if !errors.Is(err, decorator.ErrRefused) {
+						t.Fatalf("%s %d: %+v, %v", name, i, got, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestProbedLinear is TestLinear with what a probe says, where that makes a difference.
+func TestProbedLinear(t *testing.T) {
+	for _, m := range safe {
+		t.Run(m.name, func(t *testing.T) {
+			database := newStore(t, m.config)
+			var stores []storage.Interface
+			for range 2 {
+				stores = append(stores, open(t, probed(t), serve(t, database, m.faults)))
+			}
+			report, err := backends.Run(t.Context(), backends.Config{Stores: stores, Client: connect(t, serve(t, database, fdbshim.Faults{})), Operations: 400})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := report.Err(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
