@@ -30,6 +30,7 @@ type Backend struct {
 	tracer      trace.Tracer // nil: no spans
 	series      *series
 	chooser     *chooser
+	prober      *prober // nil: nobody looks
 	nudges      *nudges
 	proofs      chan struct{} // places for ranges that are under way
 	mode        atomic.Uint32 // an index into modes
@@ -74,6 +75,7 @@ func NewBackend(cfg Config) (*Backend, error) {
 		b.series.release()
 		return nil, err
 	}
+	b.prober = startProber(b)
 	return b, nil
 }
 
@@ -174,6 +176,7 @@ func (b *Backend) Close() error {
 	b.open, b.pulse = nil, nil
 	b.mu.Unlock()
 	pulse.stop()
+	b.prober.stop()
 	b.chooser.trials.close()
 	err := b.floors.Close()
 	for c := range open {

@@ -18,6 +18,8 @@ type choice struct {
 	reason     string
 	refused    error // no read can be verified; nil: they can
 	failing    bool  // a cheaper one is sound, and does not work
+	// pending is closed when it is known; nil: it is.
+	pending <-chan struct{}
 }
 
 // first is the strategy of a cache, by what it has: its Feed may be nil.
@@ -39,10 +41,11 @@ type chooser struct {
 	trials  trials
 
 	mu       sync.Mutex
-	seen     *Properties // nil: nobody has looked
-	proves   bool        // a resource has a Prover
-	failures []Failure   // of strategies since, the oldest first
-	shown    []Property  // what metrics say
+	seen     *Properties   // nil: nobody has looked
+	pending  chan struct{} // nil: nobody looks for the first time
+	proves   bool          // a resource has a Prover
+	failures []Failure     // of strategies since, the oldest first
+	shown    []Property    // what metrics say
 }
 
 // Failure is a strategy that does not work at present, although it is sound.
@@ -54,6 +57,9 @@ type Failure struct {
 
 func newChooser(b *Backend) *chooser {
 	c := &chooser{backend: b, trials: newTrials()}
+	if b.cfg.probes() {
+		c.pending = make(chan struct{})
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.chooseLocked()
@@ -70,8 +76,13 @@ func (b *Backend) SetProperties(p Properties) {
 	c := b.chooser
 	c.mu.Lock()
 	c.seen, c.failures = &p, nil
+	pending := c.pending
+	c.pending = nil
 	moved := c.chooseLocked()
 	c.mu.Unlock()
+	if pending != nil {
+		close(pending)
+	}
 	c.follow(moved)
 }
 
@@ -95,6 +106,7 @@ func (c *chooser) found(change func(*Properties)) {
 	c.seen = &seen
 	moved := c.chooseLocked()
 	c.mu.Unlock()
+	c.backend.prober.doubt("progress came before the events below it")
 	c.follow(moved)
 }
 
@@ -123,6 +135,7 @@ func (c *chooser) failed(target uint64, reason string, failed ...Strategy) {
 		}
 		c.trials.failed()
 		moved = c.chooseLocked()
+		c.backend.prober.doubt(reason)
 	}
 	c.mu.Unlock()
 	c.follow(moved)
@@ -162,11 +175,13 @@ func (c *chooser) decideLocked() *choice {
 	cfg := c.backend.cfg
 	explicit := cfg.Strategy != StrategyAuto
 	switch {
+	case c.pending != nil:
+		return &choice{strategies: []Strategy{StrategyRequest}, reason: "the backend is being looked at", pending: c.pending}
 	case explicit && c.seen == nil:
 		return &choice{strategies: []Strategy{cfg.Strategy}, reason: "set by Config.Strategy"}
 	case explicit:
-		// Of a floor that could not be looked at an operator may know more.
-		return &choice{strategies: []Strategy{cfg.Strategy}, reason: "set by Config.Strategy", refused: c.seen.unfit(true)}
+		// Of what could not be looked at an operator may know more.
+		return &choice{strategies: []Strategy{cfg.Strategy}, reason: "set by Config.Strategy", refused: c.seen.unfit()}
 	case c.seen == nil:
 		return &choice{strategies: []Strategy{StrategyRequest}, reason: `"auto", and nobody has looked at what the backend does`}
 	}

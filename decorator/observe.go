@@ -268,6 +268,7 @@ func (b *Backend) floorHooks() freshness.Hooks {
 		Rewound: func(err *RewoundError) {
 			b.metrics.Rewinds.WithLabelValues(name, err.Evidence).Inc()
 			b.record.rewinds.Add(1)
+			b.prober.doubt("it was rewound")
 			klog.ErrorS(err, "The backend was rewound; its caches are not read any more", "backend", name)
 		},
 	}

@@ -88,14 +88,17 @@ func (p Properties) All() []Property {
 
 // Choose is the strategies that are sound on such a backend, the cheapest first, and why
 // the first is. Of those that are possible: by default all but StrategyWrite, which an
-// operator has to ask for. The error wraps ErrRefused, and says why no read of the backend can be verified.
+// operator has to ask for. Where floors could not be looked at that is StrategyDirect,
+// which needs none. The error wraps ErrRefused, and says why no read of the backend can be
+// verified.
 func (p Properties) Choose(possible ...Strategy) (sound []Strategy, reason string, err error) {
-	if err := p.unfit(false); err != nil {
+	if err := p.unfit(); err != nil {
 		return nil, "", err
 	}
 	if len(possible) == 0 {
 		possible = []Strategy{StrategyRequest, StrategyNudge, StrategyRangeProof, StrategyDirect}
 	}
+	floors := p.againstFloor()
 	asked := p.ProgressAnswered == VerdictYes && p.ProgressOrdered == VerdictYes
 	var reasons, against []string
 	for _, s := range []struct {
@@ -110,6 +113,9 @@ func (p Properties) Choose(possible ...Strategy) (sound []Strategy, reason strin
 		{StrategyWrite, true, "an operator asked for it", ""},
 		{StrategyDirect, true, "quorum lists need nothing of a watch", ""},
 	} {
+		if floors != "" && s.strategy != StrategyDirect {
+			s.sound, s.against = false, floors
+		}
 		switch {
 		case !slices.Contains(possible, s.strategy):
 		case s.sound:
@@ -124,24 +130,25 @@ func (p Properties) Choose(possible ...Strategy) (sound []Strategy, reason strin
 	return sound, strings.Join(append([]string{reasons[0]}, against...), "; "), nil
 }
 
-// unfit is why no read can be verified, whatever the strategy; nil: it can. What is
-// unsure counts against it unless lenient.
-func (p Properties) unfit(lenient bool) error {
-	for _, property := range []struct {
-		verdict Verdict
-		lack    string
-	}{
-		{p.LinearizableFloor, "its revision is read below writes that it has acknowledged"},
-		{p.OneRevisionSpace, "it has more than one counter of revisions: give each a Backend of its own"},
-	} {
-		switch {
-		case property.verdict == VerdictNo:
-			return fmt.Errorf("%w: %s", ErrRefused, property.lack)
-		case property.verdict != VerdictYes && !lenient:
-			return fmt.Errorf("%w: it could not be ruled out that %s", ErrRefused, property.lack)
-		}
+// unfit is why no read can be verified, whatever the strategy; nil: it can.
+func (p Properties) unfit() error {
+	switch {
+	case p.LinearizableFloor == VerdictNo:
+		return fmt.Errorf("%w: its revision is read below writes that it has acknowledged", ErrRefused)
+	case p.OneRevisionSpace == VerdictNo:
+		return fmt.Errorf("%w: it has more than one counter of revisions: give each a Backend of its own", ErrRefused)
 	}
 	return nil
+}
+
+// againstFloor is why no cache can be compared with a floor; empty: it can.
+func (p Properties) againstFloor() string {
+	for _, property := range []Property{{"linearizable_floor", p.LinearizableFloor}, {"one_revision_space", p.OneRevisionSpace}} {
+		if property.Verdict != VerdictYes {
+			return property.Name + " is " + property.Verdict.String()
+		}
+	}
+	return ""
 }
 
 // againstProgress is why progress cannot be relied on, where another property is needed too.

@@ -31,8 +31,8 @@ func TestChooseBackends(t *testing.T) {
 		"nothing moves it":                  {func(p *Properties) { p.ProgressReaches, p.WritesMoveProgress = "no", "no" }, "range-proof direct"},
 		"kine on NATS":                      {func(p *Properties) { p.LinearizableFloor = "no" }, "!acknowledged"},
 		"a counter for each resource":       {func(p *Properties) { p.OneRevisionSpace = "no" }, "!Backend of its own"},
-		"a floor that nobody could look at": {func(p *Properties) { p.LinearizableFloor = "" }, "!ruled out"},
-		"nothing known":                     {func(p *Properties) { *p = Properties{} }, "!ruled out"},
+		"a floor that nobody could look at": {func(p *Properties) { p.LinearizableFloor = "" }, "direct"},
+		"nothing known":                     {func(p *Properties) { *p = Properties{} }, "direct"},
 		"events are lost":                   {func(p *Properties) { p.EveryEventDelivered, p.CreatedRevision = "no", "no" }, "request nudge range-proof direct"},
 	} {
 		p := sane
@@ -74,7 +74,7 @@ func TestChooseEveryCombination(t *testing.T) {
 					continue
 				}
 				possible = append(possible, s)
-				if yes(&p.LinearizableFloor) && yes(&p.OneRevisionSpace) && !slices.ContainsFunc(needs[s], func(v *Verdict) bool { return !yes(v) }) {
+				if (s == StrategyDirect || yes(&p.LinearizableFloor) && yes(&p.OneRevisionSpace)) && p.LinearizableFloor != VerdictNo && p.OneRevisionSpace != VerdictNo && !slices.ContainsFunc(needs[s], func(v *Verdict) bool { return !yes(v) }) {
 					want = append(want, s)
 				}
 			}

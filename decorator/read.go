@@ -59,7 +59,10 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		return 0, newFailure(ErrClosed, nil, r.verb == verbWatch)
 	default:
 	}
-	choice := s.backend.chooser.present()
+	choice, err := r.choice()
+	if err != nil {
+		return 0, err
+	}
 	if choice.refused != nil {
 		return 0, newFailure(choice.refused, nil, r.verb == verbWatch)
 	}

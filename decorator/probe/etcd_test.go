@@ -109,7 +109,7 @@ func TestNoPermission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !errors.Is(report.Err, rpctypes.ErrPermissionDenied) || !report.Refused() || report.Safe() != decorator.VerdictUnsure || report.Strategies != nil {
+	if !errors.Is(report.Err, rpctypes.ErrPermissionDenied) || !report.Refused() || report.Safe() != decorator.VerdictUnsure || report.Strategies[0] != decorator.StrategyDirect {
 		t.Errorf("got %q, %s, %v", report.Problem, report.Safe(), report.Strategies)
 	}
 }

@@ -20,7 +20,7 @@ var words = map[string]word{
 		field:     func(p *decorator.Properties) *decorator.Verdict { return &p.LinearizableFloor },
 		yes:       "a read that waits for a floor misses no write",
 		no:        "verified reads are refused: a floor can be older than what others were told is written",
-		doubt:     "verified reads are refused until it is known",
+		doubt:     "only strategy direct is right until it is known",
 		reproduce: "A: Txn(put k) answers revision R; then B: Range(an existing key) answers header.revision < R, or an older k",
 	},
 	MissingKeyFloor: {
@@ -33,7 +33,7 @@ var words = map[string]word{
 		field:     func(p *decorator.Properties) *decorator.Verdict { return &p.OneRevisionSpace },
 		yes:       "one floor serves all resources",
 		no:        "one floor cannot serve all resources: give each resource a decorator.Backend of its own",
-		doubt:     "verified reads are refused until it is known",
+		doubt:     "only strategy direct is right until it is known",
 		reproduce: "Txn(put a/x) and Txn(put b/x) in turn: the revisions do not rise, or are not above what Range answered before",
 	},
 	progressAnswered: {

@@ -1,0 +1,132 @@
+package decorator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/rvfloor/rvfloor/internal/guard"
+)
+
+// Prober looks at what a backend does, as package probe does. It must return when ctx
+// ends. What could not be seen is unsure; an error says that another try may see more.
+type Prober func(ctx context.Context) (Properties, error)
+
+const (
+	// retryProbe is how soon a probe that failed is made again: a backend that cannot be
+	// reached answers no read meanwhile. Doubling, up to maxRetryProbe.
+	retryProbe    = time.Second
+	maxRetryProbe = time.Minute
+	// doubtProbe is how soon after a probe the backend is looked at again for a fault: it
+	// writes, and what it decides is not to flap.
+	doubtProbe = time.Minute
+)
+
+// prober lets a Prober look: at the start, and again after faults.
+type prober struct {
+	backend *Backend
+	doubts  chan string
+	end     context.CancelFunc
+	done    sync.WaitGroup
+}
+
+// startProber returns nil where nothing is to be found out.
+func startProber(b *Backend) *prober {
+	if !b.cfg.probes() {
+		return nil
+	}
+	ctx, end := context.WithCancel(context.Background())
+	p := &prober{backend: b, doubts: make(chan string, 1), end: end}
+	p.done.Go(func() { p.run(ctx) })
+	return p
+}
+
+func (c Config) probes() bool { return c.Probe != nil && c.Strategy == StrategyAuto }
+
+// stop returns when it has ended.
+func (p *prober) stop() {
+	if p != nil {
+		p.end()
+		p.done.Wait()
+	}
+}
+
+// doubt is that the backend did what its Properties do not tell.
+func (p *prober) doubt(reason string) {
+	if p == nil {
+		return
+	}
+	select {
+	case p.doubts <- reason:
+	default: // there is a reason already
+	}
+}
+
+func (p *prober) run(ctx context.Context) {
+	retry := retryProbe
+	for first := true; ; first = false {
+		began := time.Now()
+		var seen Properties
+		err := guard.Call(func() (err error) {
+			seen, err = p.backend.cfg.Probe(ctx)
+			return err
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		// Half a look is worth less than a whole one of before.
+		if err == nil || first {
+			p.backend.SetProperties(seen)
+		}
+		wait := retry
+		if err == nil {
+			retry = retryProbe
+			select {
+			case reason := <-p.doubts:
+				wait = doubtProbe - time.Since(began)
+				klog.InfoS("The backend is looked at again", "backend", p.backend.cfg.Name, "reason", reason, "in", wait)
+			case <-ctx.Done():
+				return
+			}
+		} else {
+			klog.ErrorS(err, "The backend could not be looked at; what is not known of it counts as unsafe", "backend", p.backend.cfg.Name, "again in", wait, "stack", guard.Stack(err))
+			retry = min(2*retry, maxRetryProbe)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// errLooking is why a cache is not waited for yet.
+var errLooking = fmt.Errorf("it is not known yet how its cache can be verified: %w", errDirect)
+
+// choice is how the read's cache is brought to a floor: once that is known, or too late
+// to wait for it any longer.
+func (r *read) choice() (*choice, error) {
+	c := r.store.backend.chooser
+	present := c.present()
+	if present.pending == nil {
+		return present, nil
+	}
+	ctx, cancel := context.WithDeadline(r.ctx, r.arrived.Add(r.store.backend.cfg.MaxWait))
+	defer cancel()
+	watching := r.verb == verbWatch
+	select {
+	case <-present.pending:
+		return c.present(), nil
+	case <-r.store.stream.Done():
+		return nil, newFailure(ErrClosed, nil, watching)
+	case <-ctx.Done():
+	}
+	if errors.Is(r.ctx.Err(), context.Canceled) {
+		return nil, r.ctx.Err()
+	}
+	return nil, newFailure(ErrNotFresh, errLooking, watching)
+}

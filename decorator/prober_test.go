@@ -1,0 +1,111 @@
+package decorator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestReadsWaitForTheFirstProbe: at most MaxWait; then, or where it saw nothing, a LIST is
+// answered past the cache.
+func TestReadsWaitForTheFirstProbe(t *testing.T) {
+	look := sync.OnceValue(func() chan error { return make(chan error) }) // in the bubble
+	probe := func(ctx context.Context) (Properties, error) {
+		select {
+		case err := <-look():
+			if err != nil {
+				return Properties{}, err
+			}
+			return sane, nil
+		case <-ctx.Done():
+			return Properties{}, context.Cause(ctx)
+		}
+	}
+	bubble(t, setup{cfg: Config{Probe: probe, MaxWait: time.Second}}, func(t *testing.T, r *rig) {
+		r.put("a")
+		answered := make(chan error, 1)
+		go func() {
+			_, err := list(t.Context(), r.store, everything(""))
+			answered <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-answered:
+			t.Errorf("it was not known how, and it was answered: %v", err)
+		default:
+		}
+		began := time.Now()
+		if err := <-answered; err != nil || time.Since(began) != time.Second {
+			t.Errorf("got %v after %v, want an answer after MaxWait", err, time.Since(began))
+		}
+		look() <- errors.New("nobody there")
+		synctest.Wait()
+		r.wantStrategy(StrategyDirect)
+		look() <- nil // the second try, after retryProbe
+		synctest.Wait()
+		r.wantStrategy(StrategyRequest)
+		r.wantFresh(0)
+	})
+}
+
+// TestFaultsAreProbed: once a minute at most, and what they showed counts until then; a
+// probe that fails changes nothing.
+func TestFaultsAreProbed(t *testing.T) {
+	var probes atomic.Int64
+	var failing atomic.Bool
+	probe := func(context.Context) (Properties, error) {
+		probes.Add(1)
+		if failing.Load() {
+			return Properties{}, errors.New("nobody there")
+		}
+		return sane, nil
+	}
+	bubble(t, setup{cfg: Config{Probe: probe}}, func(t *testing.T, r *rig) {
+		synctest.Wait()
+		r.wantStrategy(StrategyRequest)
+		for range 2 {
+			r.backend.chooser.overtaken()
+			synctest.Wait()
+			r.wantStrategy(StrategyDirect)
+		}
+		time.Sleep(doubtProbe - time.Second)
+		if n := probes.Load(); n != 1 {
+			t.Errorf("%d probes within a minute", n)
+		}
+		time.Sleep(time.Second + time.Millisecond)
+		synctest.Wait()
+		if n := probes.Load(); n != 2 {
+			t.Errorf("%d probes after a minute", n)
+		}
+		r.wantStrategy(StrategyRequest)
+
+		failing.Store(true)
+		r.backend.prober.doubt("a test")
+		time.Sleep(2 * doubtProbe)
+		synctest.Wait()
+		r.wantStrategy(StrategyRequest)
+		failing.Store(false)
+		time.Sleep(maxRetryProbe + time.Second)
+		before := probes.Load()
+		time.Sleep(time.Hour)
+		if n := probes.Load(); n > before+1 {
+			t.Errorf("%d probes of a backend that is well", n-before)
+		}
+	})
+}
+
+// TestExplicitStrategyIsNotProbed: nothing is to be decided.
+func TestExplicitStrategyIsNotProbed(t *testing.T) {
+	probe := func(context.Context) (Properties, error) {
+		t.Error("it was probed")
+		return Properties{}, nil
+	}
+	bubble(t, setup{cfg: Config{Probe: probe, Strategy: StrategyRequest}}, func(t *testing.T, r *rig) {
+		r.wantFresh(0)
+		r.wantStrategy(StrategyRequest)
+	})
+}
