@@ -25,7 +25,7 @@ var mayImport = map[string]struct {
 	"freshness":                  {own: []string{"internal/revision", "internal/joinnext"}},
 	"progress":                   {own: []string{"internal/revision", "internal/guard"}},
 	"decorator":                  {own: []string{"freshness", "progress", "metrics", "internal/joinnext", "internal/guard", "internal/revision"}, kubernetes: true},
-	"decorator/apiserver":        {own: []string{"decorator", "freshness", "progress"}, kubernetes: true},
+	"decorator/apiserver":        {own: []string{"decorator", "decorator/probe", "freshness", "progress"}, kubernetes: true},
 	"decorator/probe":            {own: []string{"decorator", "freshness", "internal/revision"}},
 	"decorator/decoratortest":    {own: []string{"freshness"}, kubernetes: true},
 	"internal/memstorage":        {own: []string{"progress"}, kubernetes: true},

@@ -106,7 +106,7 @@ func (c *chooser) found(change func(*Properties)) {
 	c.seen = &seen
 	moved := c.chooseLocked()
 	c.mu.Unlock()
-	c.backend.prober.doubt("progress came before the events below it")
+	c.backend.prober.doubt("it was found to lack a property")
 	c.follow(moved)
 }
 

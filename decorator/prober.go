@@ -3,7 +3,6 @@ package decorator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -13,8 +12,13 @@ import (
 )
 
 // Prober looks at what a backend does, as package probe does. It must return when ctx
-// ends. What could not be seen is unsure; an error says that another try may see more.
+// ends. What could not be seen is unsure; an error says that another try may see more. With
+// ErrUnreachable in it nothing is decided, and reads wait for that try.
 type Prober func(ctx context.Context) (Properties, error)
+
+// ErrUnreachable is in the error of a Prober that saw nothing, as the backend does not
+// answer.
+var ErrUnreachable = errors.New("the backend does not answer")
 
 const (
 	// retryProbe is how soon a probe that failed is made again: a backend that cannot be
@@ -68,7 +72,7 @@ func (p *prober) doubt(reason string) {
 
 func (p *prober) run(ctx context.Context) {
 	retry := retryProbe
-	for first := true; ; first = false {
+	for decided := false; ; {
 		began := time.Now()
 		var seen Properties
 		err := guard.Call(func() (err error) {
@@ -79,8 +83,9 @@ func (p *prober) run(ctx context.Context) {
 			return
 		}
 		// Half a look is worth less than a whole one of before.
-		if err == nil || first {
+		if err == nil || !decided && !errors.Is(err, ErrUnreachable) {
 			p.backend.SetProperties(seen)
+			decided = true
 		}
 		wait := retry
 		if err == nil {
@@ -104,11 +109,10 @@ func (p *prober) run(ctx context.Context) {
 	}
 }
 
-// errLooking is why a cache is not waited for yet.
-var errLooking = fmt.Errorf("it is not known yet how its cache can be verified: %w", errDirect)
+// errLooking is why a read was not verified.
+var errLooking = errors.New("it is not known yet what the backend can be relied on for")
 
-// choice is how the read's cache is brought to a floor: once that is known, or too late
-// to wait for it any longer.
+// choice is how the read's cache is brought to a floor, once that is known.
 func (r *read) choice() (*choice, error) {
 	c := r.store.backend.chooser
 	present := c.present()

@@ -3,6 +3,7 @@ package decorator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,8 +11,8 @@ import (
 	"time"
 )
 
-// TestReadsWaitForTheFirstProbe: at most MaxWait; then, or where it saw nothing, a LIST is
-// answered past the cache.
+// TestReadsWaitForTheFirstProbe: at most MaxWait. Where it saw nothing they go on to wait,
+// and where it could not tell all a LIST is answered past the cache.
 func TestReadsWaitForTheFirstProbe(t *testing.T) {
 	look := sync.OnceValue(func() chan error { return make(chan error) }) // in the bubble
 	probe := func(ctx context.Context) (Properties, error) {
@@ -39,13 +40,22 @@ func TestReadsWaitForTheFirstProbe(t *testing.T) {
 		default:
 		}
 		began := time.Now()
-		if err := <-answered; err != nil || time.Since(began) != time.Second {
-			t.Errorf("got %v after %v, want an answer after MaxWait", err, time.Since(began))
+		if err := <-answered; !errors.Is(err, ErrNotFresh) || time.Since(began) != time.Second {
+			t.Errorf("got %v after %v, want %v after MaxWait", err, time.Since(began), ErrNotFresh)
 		}
-		look() <- errors.New("nobody there")
+		look() <- fmt.Errorf("probe: %w", ErrUnreachable)
+		synctest.Wait()
+		r.wantStrategy(StrategyRequest)
+		if _, err := list(t.Context(), r.store, everything("")); !errors.Is(err, errLooking) {
+			t.Errorf("got %v, want %v", err, errLooking)
+		}
+		look() <- errors.New("half of it")
 		synctest.Wait()
 		r.wantStrategy(StrategyDirect)
-		look() <- nil // the second try, after retryProbe
+		if _, err := list(t.Context(), r.store, everything("")); err != nil {
+			t.Error(err)
+		}
+		look() <- nil
 		synctest.Wait()
 		r.wantStrategy(StrategyRequest)
 		r.wantFresh(0)
@@ -68,7 +78,7 @@ func TestFaultsAreProbed(t *testing.T) {
 		synctest.Wait()
 		r.wantStrategy(StrategyRequest)
 		for range 2 {
-			r.backend.chooser.overtaken()
+			r.backend.chooser.found(func(p *Properties) { p.ProgressOrdered = VerdictNo })
 			synctest.Wait()
 			r.wantStrategy(StrategyDirect)
 		}

@@ -124,7 +124,7 @@ func TestFloorConnection(t *testing.T) {
 	for _, c := range others {
 		read = read || under(c.ranges, "/registry/pods/")
 		wrote = wrote || under(c.txns, "/registry/pods/")
-		assert.False(t, under(c.ranges, "/registry/rvfloor/"))
+		assert.False(t, c.ranges["/registry/rvfloor/sentinel"])
 	}
 	assert.True(t, read && wrote)
 }

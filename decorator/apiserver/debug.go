@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/decorator/probe"
 )
 
 // DebugPath is where Options.ApplyTo serves DebugHandler. It is a non-resource URL: grant "get" to who may look, and "post"
@@ -31,6 +32,8 @@ type backendStatus struct {
 	decorator.Status
 	SentinelKey string `json:"sentinelKey"` // empty: none is written
 	EtcdClients int    `json:"etcdClients"` // beside the floors'
+	// Probe is the newest; nil: none was made, or it is not done.
+	Probe *probe.Report `json:"probe,omitempty"`
 }
 
 // DebugHandler answers a page for people, or its JSON to who accepts application/json and not text/html. It is also the
@@ -117,7 +120,7 @@ func (b *Backends) status() debugStatus {
 		s.ExceptResources = append(s.ExceptResources, r.String())
 	}
 	for _, t := range b.connected() {
-		s.Backends = append(s.Backends, backendStatus{Status: t.backend.Status(), SentinelKey: t.sentinel, EtcdClients: len(t.clients.shared)})
+		s.Backends = append(s.Backends, backendStatus{Status: t.backend.Status(), SentinelKey: t.sentinel, EtcdClients: len(t.clients.shared), Probe: t.probed.Load()})
 	}
 	switch {
 	case b.notWired:

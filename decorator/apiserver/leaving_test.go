@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/internal/etcdlab"
 )
 
@@ -88,7 +89,7 @@ func TestMemberIsLeft(t *testing.T) {
 			etcd := etcdlab.RunProcesses(t, etcdlab.Config{Members: 3})
 			to := &destinations{reads: map[string]int{}}
 			registry := prometheus.NewRegistry()
-			b := newBackends(t, Config{Registerer: registry})
+			b := newBackends(t, Config{Registerer: registry, Strategy: decorator.StrategyRequest}) // a probe has watches too
 			b.dialOptions = []grpc.DialOption{grpc.WithStatsHandler(to)}
 			r, err := b.open(podSpec(storageConfig(etcd.Endpoints()...), podPrefix))
 			require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/freshness"
 	"github.com/rvfloor/rvfloor/internal/etcdlab"
 )
@@ -144,7 +145,11 @@ func TestRestore(t *testing.T) {
 
 			endpoint := "http://" + etcd.proxy.Addr()
 			registry := prometheus.NewRegistry()
-			b := newBackends(t, Config{SentinelKey: test.sentinel, Registerer: registry})
+			cfg := Config{SentinelKey: test.sentinel, Registerer: registry}
+			if test.sentinel != nil {
+				cfg.Strategy = decorator.StrategyRequest // without a sentinel auto has no cache answer
+			}
+			b := newBackends(t, cfg)
 			ours, err := b.open(podSpec(storageConfig(endpoint), podPrefix))
 			require.NoError(t, err)
 			read(t, ours, podPrefix)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/component-base/tracing"
 
 	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/decorator/probe"
 	"github.com/rvfloor/rvfloor/freshness"
 )
 
@@ -31,6 +32,8 @@ type transport struct {
 	compactor *compactor
 	backend   *decorator.Backend
 	sentinel  string // its key; empty: none is written
+
+	probed atomic.Pointer[probe.Report] // the newest; nil: none yet
 }
 
 func newTransport(ctx context.Context, id transportID, name string, cfg Config, c *storagebackend.ConfigForResource, extra ...grpc.DialOption) *transport {
@@ -59,6 +62,7 @@ func (t *transport) connect(ctx context.Context, cfg Config, c *storagebackend.C
 	} else {
 		policy.Source = headerSource{client: clients.floor, key: key}
 	}
+	policy.Probe = t.prober(clients, key, write)
 	backend, err := decorator.NewBackend(policy)
 	if err != nil {
 		return errors.Join(err, clients.close())
