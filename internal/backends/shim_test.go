@@ -10,7 +10,7 @@ import (
 	"github.com/rvfloor/rvfloor/decorator/decoratortest"
 	"github.com/rvfloor/rvfloor/internal/backends"
 	"github.com/rvfloor/rvfloor/internal/fdbshim"
-	"github.com/rvfloor/rvfloor/internal/linear"
+	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
 // mode is a kind of database, what is wrong with its processes, and the strategy that
@@ -20,7 +20,7 @@ type mode struct {
 	config   fdbshim.Config
 	faults   fdbshim.Faults
 	strategy decorator.Strategy
-	suite    bool // the conformance suite is run by default
+	suite    bool // all tests are run by default
 }
 
 var etcd, foundationDB = fdbshim.Config{LikeEtcd: true}, fdbshim.Config{}
@@ -44,38 +44,39 @@ var safe = []mode{
 	{"OneWatchPerStream", foundationDB, fdbshim.Faults{OneWatchPerStream: true}, decorator.StrategyNudge, false},
 }
 
-var all = flag.Bool("all", false, "run the conformance suite over every safe mode, not only over those that want a strategy of their own")
+var all = flag.Bool("all", false, "run everything over every safe mode")
 
-// TestPromise runs the conformance suite.
-func TestPromise(t *testing.T) {
+// eachSafe runs a test over each safe mode, or over those alone that are run by default.
+func eachSafe(t *testing.T, test func(t *testing.T, m mode)) {
 	for _, m := range safe {
 		t.Run(m.name, func(t *testing.T) {
 			if !m.suite && !*all {
 				t.Skip("not without -all")
 			}
-			decoratortest.Run(t, func(t *testing.T) decoratortest.Harness { return newHarness(t, m) })
+			test(t, m)
 		})
 	}
+}
+
+// TestPromise runs the conformance suite.
+func TestPromise(t *testing.T) {
+	eachSafe(t, func(t *testing.T, m mode) {
+		decoratortest.Run(t, func(t *testing.T) decoratortest.Harness { return newHarness(t, m) })
+	})
 }
 
 // TestLinear lets clients of two API servers, each over a process of its own, read
-// and write.
+// and write. See TestProbedLinear for the other modes.
 func TestLinear(t *testing.T) {
-	for _, m := range safe {
-		t.Run(m.name, func(t *testing.T) {
-			if err := run(t, m).Err(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	eachSafe(t, func(t *testing.T, m mode) { runLinear(t, m, decorated(m.strategy), decorated(m.strategy)) })
 }
 
-func run(t *testing.T, m mode) *linear.Report {
+func runLinear(t *testing.T, m mode, kinds ...sides.Kind) {
 	t.Helper()
 	database := newStore(t, m.config)
 	var stores []storage.Interface
-	for range 2 {
-		stores = append(stores, open(t, decorated(m.strategy), serve(t, database, m.faults)))
+	for _, kind := range kinds {
+		stores = append(stores, open(t, kind, serve(t, database, m.faults)))
 	}
 	report, err := backends.Run(t.Context(), backends.Config{Stores: stores, Client: connect(t, serve(t, database, fdbshim.Faults{})), Operations: 600})
 	if err != nil {
@@ -84,5 +85,7 @@ func run(t *testing.T, m mode) *linear.Report {
 	for _, phase := range report.Phases {
 		t.Logf("%d of %d reads were answered", phase.Answered, phase.Reads)
 	}
-	return report
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
 }

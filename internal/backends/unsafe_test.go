@@ -1,7 +1,6 @@
 package backends_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/decorator/probe"
 	"github.com/rvfloor/rvfloor/freshness"
-	"github.com/rvfloor/rvfloor/internal/backends"
 	"github.com/rvfloor/rvfloor/internal/fdbshim"
 	"github.com/rvfloor/rvfloor/internal/sides"
 	"github.com/rvfloor/rvfloor/progress"
@@ -105,9 +103,7 @@ func TestNeverStale(t *testing.T) {
 					t.Fatal(err)
 				}
 				for name, call := range map[string]sides.Call{"LIST": sides.List(store, "", ""), "LIST at 0": sides.List(store, "", "0")} {
-					ctx, cancel := context.WithCancel(t.Context())
-					got, err := call(ctx)
-					cancel()
+					got, err := call(t.Context())
 					if !errors.Is(err, decorator.ErrRefused) {
 						t.Fatalf("%s %d: %+v, %v", name, i, got, err)
 					}
@@ -117,22 +113,9 @@ func TestNeverStale(t *testing.T) {
 	}
 }
 
-// TestProbedLinear is TestLinear with what a probe says, where that makes a difference.
+// TestProbedLinear is TestLinear with what a probe says of each safe mode.
 func TestProbedLinear(t *testing.T) {
 	for _, m := range safe {
-		t.Run(m.name, func(t *testing.T) {
-			database := newStore(t, m.config)
-			var stores []storage.Interface
-			for range 2 {
-				stores = append(stores, open(t, probed(t), serve(t, database, m.faults)))
-			}
-			report, err := backends.Run(t.Context(), backends.Config{Stores: stores, Client: connect(t, serve(t, database, fdbshim.Faults{})), Operations: 400})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := report.Err(); err != nil {
-				t.Error(err)
-			}
-		})
+		t.Run(m.name, func(t *testing.T) { runLinear(t, m, probed(t), probed(t)) })
 	}
 }
