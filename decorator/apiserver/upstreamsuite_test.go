@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
+	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/internal/upstreamsuite"
 )
 
@@ -16,7 +17,8 @@ func TestUpstreamSuite(t *testing.T) { upstreamsuite.Run(t, upstreamSetup) }
 // upstreamSetup is what an API server does for one resource.
 func upstreamSetup(t testing.TB, opts upstreamsuite.SetupOptions) upstreamsuite.Setup {
 	etcd := upstreamsuite.StartEtcd(t)
-	cfg := Config{Registerer: prometheus.NewRegistry(), Pulse: -1} // no write of ours while the cache is filled
+	// No write of ours, neither while the cache is filled nor later: the suite counts revisions.
+	cfg := Config{Registerer: prometheus.NewRegistry(), Pulse: -1, Strategy: decorator.StrategyRequest}
 	if opts.Pristine {
 		cfg.SentinelKey = new("")
 	}
