@@ -130,7 +130,7 @@ func (b *Backend) Feed(raw storage.Interface, r Resource) (*Feed, error) {
 	}
 	f.request = request{f}
 	f.nudge = nudge{f.request, b.nudges, f.stream.Below}
-	f.proof = rangeProof{f}
+	f.proof, f.write = rangeProof{f}, write{feed: f}
 	if err := b.adopt(f); err != nil {
 		f.Close()
 		return nil, err

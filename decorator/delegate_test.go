@@ -227,6 +227,14 @@ func TestStoreDelegates(t *testing.T) {
 	}
 }
 
+// TestShownDelegates: of what callers may reach of a storage nothing is changed but what is
+// in its lists.
+func TestShownDelegates(t *testing.T) {
+	delegates(t, nil, func(_ *testing.T, b *Backend, inner storage.Interface) storage.Interface {
+		return shown{inner, b}
+	})
+}
+
 // TestUnwrap: optional methods of a storage are found by walking down.
 func TestUnwrap(t *testing.T) {
 	bubble(t, setup{}, func(t *testing.T, r *rig) {

@@ -38,6 +38,7 @@ type Feed struct {
 	request  request
 	nudge    nudge
 	proof    rangeProof
+	write    write
 
 	reply    revision.Ratchet // the highest that a request was answered with
 	expected expectation
@@ -220,6 +221,9 @@ func (f *Feed) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
 // cache: its revision is whole, whatever a watch had delivered of it before.
 func (f *Feed) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	err := f.raw.GetList(ctx, key, opts, list)
+	if err == nil {
+		err = f.backend.hide(list)
+	}
 	if err != nil || !f.isFill(key, opts) {
 		return err
 	}

@@ -269,6 +269,8 @@ func (w *feedWatch) handle(event watch.Event) bool {
 	switch {
 	case event.Type == watch.Bookmark:
 		return w.bookmark(event, object, revision)
+	case w.phase != phaseSteady && w.feed.backend.hides(object):
+		return true
 	case w.phase != phaseSteady:
 		w.objects.took(event)
 		return w.send(event)
@@ -320,6 +322,7 @@ func (w *feedWatch) proved(bookmark watch.Event, revision uint64) bool {
 
 func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint64) bool {
 	w.received.Add(1)
+	hidden := w.feed.backend.hides(object)
 	switch {
 	case w.passed.covers(revision):
 		w.sizeOf(revision) // nobody will ask again
@@ -331,6 +334,9 @@ func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint
 	}
 	if revision > w.at.revision || w.at.seen == 0 {
 		w.size = w.sizeOf(revision)
+		if hidden && event.Type != watch.Deleted {
+			w.size = 1 // it is written alone
+		}
 		if revision > w.at.revision && !w.begins(revision) {
 			return false
 		}
@@ -348,7 +354,7 @@ func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint
 	}
 	// A watch that began below a revision which the cache has in part brings all of
 	// it again.
-	if _, had := w.at.took[key]; !had {
+	if _, had := w.at.took[key]; !had && !hidden {
 		if !w.send(event) {
 			return false
 		}
@@ -358,6 +364,9 @@ func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint
 		}
 	}
 	if w.at.seen == w.size {
+		if hidden {
+			return w.proved(newBookmark(w.feed.newItem, revision), revision)
+		}
 		w.at = delivery{revision: revision, whole: revision}
 		w.pending = revision
 	}

@@ -195,6 +195,15 @@ func (o *observer) kicked(err error) {
 	}
 }
 
+// wrote counts a write that a cache's watch was to bring.
+func (o *observer) wrote(err error) {
+	outcome := metrics.Wrote
+	if err != nil {
+		outcome = metrics.Error
+	}
+	o.series.while(func() { o.metrics.Kicks.WithLabelValues(o.gr.Group, o.gr.Resource, outcome).Inc() })
+}
+
 // proof counts a range that was to prove a cache fresh.
 func (o *observer) proof(proven bool) {
 	outcome := metrics.Unproved

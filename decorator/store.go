@@ -38,6 +38,7 @@ type Store struct {
 var _ storage.Interface = (*Store)(nil)
 
 func newStore(b *Backend, inner storage.Interface, r Resource) *Store {
+	r.Raw = b.Shown(r.Raw)
 	s := &Store{
 		backend:  b,
 		resource: r,

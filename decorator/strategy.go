@@ -33,7 +33,7 @@ const (
 // Strategies are all there are, StrategyAuto first.
 func Strategies() []Strategy { return slices.Clone(strategies) }
 
-var strategies = []Strategy{StrategyAuto, StrategyRequest, StrategyNudge, StrategyRangeProof, StrategyDirect}
+var strategies = []Strategy{StrategyAuto, StrategyRequest, StrategyNudge, StrategyRangeProof, StrategyWrite, StrategyDirect}
 
 // strategy is a Strategy for one cache.
 type strategy interface {
@@ -56,6 +56,8 @@ func (f *Feed) advance(ctx context.Context, target uint64) error {
 		return f.nudge.Advance(ctx, target)
 	case StrategyRangeProof:
 		return f.proof.Advance(ctx, target)
+	case StrategyWrite:
+		return f.write.Advance(ctx, target)
 	case StrategyDirect:
 		return nil
 	}

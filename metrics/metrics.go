@@ -27,6 +27,7 @@ const (
 	Error    = "error"    // of the inner storage, or of the backend
 	Proved   = "proved"   // of kicks: by a range of the backend
 	Unproved = "unproved" // of kicks: the range did not prove it
+	Wrote    = "wrote"    // of kicks: an object, by StrategyWrite
 	Bad      = "bad"      // the backend answered what is no revision
 )
 

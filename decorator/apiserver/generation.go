@@ -32,7 +32,7 @@ func (g *generation) compose(s spec) error {
 	}
 	g.layers.add("raw storage", closeRaw)
 
-	described := decorator.Resource{GroupResource: s.config.GroupResource, Prefix: s.prefix, NewList: s.newListFunc, Raw: raw, Prove: prover(g.client.KV, objectsPrefix(s))}
+	described := decorator.Resource{GroupResource: s.config.GroupResource, Prefix: s.prefix, NewList: s.newListFunc, Raw: backend.Shown(raw), Prove: prover(g.client.KV, objectsPrefix(s))}
 	feed, err := backend.Feed(raw, described)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (g *generation) compose(s spec) error {
 	g.layers.add("watch", feed.Quiet) // before the cache is stopped
 
 	// What Stop ends is the delegator's consistency checker, whose verdict nobody hears; ours takes its place.
-	delegator := cacher.NewCacheDelegator(watchCache, raw)
+	delegator := cacher.NewCacheDelegator(watchCache, described.Raw)
 	delegator.Stop()
 
 	g.store, err = backend.Wrap(delegator, described)
@@ -70,7 +70,7 @@ func (g *generation) compose(s spec) error {
 	}
 	g.layers.add("store", g.store.Close)
 	if utilfeature.DefaultFeatureGate.Enabled(features.DetectCacheInconsistency) || consistency.PanicOnCacheInconsistency {
-		g.layers.add("checker", check(s, g.store, watchCache, raw))
+		g.layers.add("checker", check(s, g.store, watchCache, described.Raw))
 	}
 	return nil
 }

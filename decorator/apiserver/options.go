@@ -81,6 +81,7 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 			"How a watch cache is made fresh. auto: by the cheapest way that is sound on the backend, and the next while that does not work. "+
 			"request: by progress requests on its own watch. nudge: likewise, and a write to the key of --"+flagSentinelKey+" where the replies stand still. "+
 			"range-proof: by ranges of the resource that show that nothing was changed. "+
+			"write: by writes of an object among those of the resource, which servers without this flag show. "+
 			"direct: not at all, lists go to the backend, equal ones together, and watches of the newest data fail.")
 	fs.BoolVar(&c.CachedGets, flagCachedGets, c.CachedGets,
 		"Answer a get with resourceVersion unset from the verified watch cache instead of etcd.")

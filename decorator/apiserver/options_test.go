@@ -187,7 +187,7 @@ func TestFlagsRefuse(t *testing.T) {
 	refused := map[string]string{
 		"--verified-reads-zero-version=verified":                                   "--verified-reads-zero-version=verified: use one of Verified, Bounded, AsIs",
 		"--verified-reads-on-unverified=":                                          "--verified-reads-on-unverified=: use one of Fail, Direct, Stale",
-		"--verified-reads-strategy=luck":                                           "--verified-reads-strategy=luck: use one of auto, request, nudge, range-proof, direct",
+		"--verified-reads-strategy=luck":                                           "--verified-reads-strategy=luck: use one of auto, request, nudge, range-proof, write, direct",
 		"--verified-reads-max-wait=0":                                              "--verified-reads-max-wait=0s: use a duration above 0, such as 3s",
 		"--verified-reads-ready-wait=-1s":                                          "--verified-reads-ready-wait=-1s: use a duration above 0, such as 200ms",
 		"--verified-reads-zero-version=Bounded --verified-reads-max-staleness=-1s": "--verified-reads-max-staleness=-1s: use a duration above 0, such as 10s",
