@@ -15,9 +15,11 @@ import (
 )
 
 const (
-	// writtenName is that of the object that StrategyWrite writes. A client can name no such
-	// object: a percent sign is not allowed in a name that is part of a path.
-	writtenName = "%rvfloor"
+	// writtenNamespace and writtenName are reserved for the object that StrategyWrite writes.
+	// Other API servers must be able to have it in their caches, so they are valid, and the
+	// namespace is there also where the resource has none.
+	writtenNamespace = "rvfloor"
+	writtenName      = "rvfloor-written"
 	// writtenTTL, in seconds, is how long the object outlives the last write.
 	writtenTTL = 600
 	// writeEach is how often at most it is written again for the same reads: its event
@@ -43,7 +45,7 @@ func (w *write) Advance(ctx context.Context, target uint64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.backend.cfg.MaxWait, errMaxWait)
 	defer cancel()
 	out := f.newItem()
-	err := f.raw.GuaranteedUpdate(ctx, trimSlash(f.resource.Prefix)+"/"+writtenName, out, true, nil,
+	err := f.raw.GuaranteedUpdate(ctx, trimSlash(f.resource.Prefix)+"/"+writtenNamespace+"/"+writtenName, out, true, nil,
 		func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			return f.written(), new(uint64(writtenTTL)), nil
 		}, nil)
@@ -59,6 +61,7 @@ func (w *write) Advance(ctx context.Context, target uint64) error {
 // written is the object, each time another: what has not changed is not written.
 func (f *Feed) written() runtime.Object {
 	o := f.newItem()
+	o.SetNamespace(writtenNamespace)
 	o.SetName(writtenName)
 	o.SetAnnotations(map[string]string{"rvfloor.io/written": strconv.FormatUint(rand.Uint64(), 36)})
 	list := f.resource.NewList().GetObjectKind().GroupVersionKind()
@@ -70,7 +73,7 @@ func (f *Feed) written() runtime.Object {
 
 // hides says whether an object is one that nobody is to see.
 func (b *Backend) hides(object metav1.Object) bool {
-	return b.cfg.Strategy == StrategyWrite && object.GetName() == writtenName
+	return b.cfg.Strategy == StrategyWrite && object.GetName() == writtenName && object.GetNamespace() == writtenNamespace
 }
 
 // hide takes what nobody is to see out of a list.

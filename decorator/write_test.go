@@ -83,9 +83,9 @@ func TestWriteIsHidden(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			r.put(name)
 			r.wantFresh(0)
-			r.txn(memstorage.Delete("/pods/"+writtenName), memstorage.Put("/pods/ns/c", pod("ns", "c")))
+			r.txn(memstorage.Delete("/pods/rvfloor/rvfloor-written"), memstorage.Put("/pods/ns/c", pod("ns", "c")))
 			r.wantFresh(0)
-			r.txn(memstorage.Delete("/pods/" + writtenName))
+			r.txn(memstorage.Delete("/pods/rvfloor/rvfloor-written"))
 			r.wantFresh(0)
 		}
 		settled()
