@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -229,6 +230,9 @@ func (f *Feed) GetList(ctx context.Context, key string, opts storage.ListOptions
 	}
 	if accessor, err := meta.ListAccessor(list); err == nil {
 		if revision, err := f.raw.Versioner().ParseResourceVersion(accessor.GetResourceVersion()); err == nil {
+			if revision == 0 {
+				return apierrors.NewInternalError(errNoRevision)
+			}
 			f.mu.Lock()
 			f.listed = revision
 			f.listedObjects.page(opts.Predicate.Continue == "", accessor.GetContinue() == "", meta.LenList(list))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -180,3 +181,30 @@ func TestFeedDelegates(t *testing.T) {
 		return f
 	})
 }
+
+// TestFeedRefusesRevisionZero: a cache is not filled from a storage that answers without a
+// revision, by a watch or by a list.
+func TestFeedRefusesRevisionZero(t *testing.T) {
+	byHand(t, func(t *testing.T, r *rig, raw *spy) {
+		r.put("a")
+		raw.Interface = zeroVersions{raw.Interface}
+		w := r.open("", new(true))
+		events := received(w)
+		if len(events) != 1 || failureOf(events[0]) == nil || !strings.Contains(failureOf(events[0]).Error(), "without a revision") {
+			t.Errorf("got %q", shorts(events))
+		}
+		want(t, w, "closed")
+		err := r.feed.GetList(t.Context(), "/pods/", everything("0"), newPodList())
+		if err == nil || !strings.Contains(err.Error(), "without a revision") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+type zeroVersions struct{ storage.Interface }
+
+func (z zeroVersions) Versioner() storage.Versioner { return zeroVersioner{z.Interface.Versioner()} }
+
+type zeroVersioner struct{ storage.Versioner }
+
+func (zeroVersioner) ParseResourceVersion(string) (uint64, error) { return 0, nil }

@@ -2,6 +2,7 @@ package decorator
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,10 @@ type delivery struct {
 	seen int                 // events that the raw watch brought
 	took map[string]struct{} // objects whose event the cache took
 }
+
+// errNoRevision ends a fill. A Cacher that is filled at revision 0 never starts to hand
+// out events, and then cannot be stopped (k8s.io/apiserver v0.37).
+var errNoRevision = errors.New("rvfloor: the storage answered without a revision; no cache can be filled from it")
 
 type phase uint8
 
@@ -263,8 +268,13 @@ func (w *feedWatch) handle(event watch.Event) bool {
 		return w.send(event) // the reflector says what is wrong with it
 	}
 	revision, err := w.feed.raw.Versioner().ParseResourceVersion(object.GetResourceVersion())
-	if err != nil || revision == 0 {
+	if err != nil {
 		return w.send(event)
+	}
+	if revision == 0 {
+		status := apierrors.NewInternalError(errNoRevision).Status()
+		w.send(watch.Event{Type: watch.Error, Object: &status})
+		return false
 	}
 	switch {
 	case event.Type == watch.Bookmark:

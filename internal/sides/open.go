@@ -41,6 +41,16 @@ func Open(ctx context.Context, kind Kind, port *Port) (storage.Interface, func()
 // OpenAt makes a storage of pods over an etcd and returns it, with what ends it, when
 // its watch cache is filled and has all that it needs to answer.
 func OpenAt(ctx context.Context, kind Kind, endpoints ...string) (storage.Interface, func() error, error) {
+	return open(ctx, kind, true, endpoints)
+}
+
+// OpenOld is OpenAt for a backend that upstream never asks for progress, going by the
+// version that it says it is.
+func OpenOld(ctx context.Context, kind Kind, endpoints ...string) (storage.Interface, func() error, error) {
+	return open(ctx, kind, false, endpoints)
+}
+
+func open(ctx context.Context, kind Kind, progress bool, endpoints []string) (storage.Interface, func() error, error) {
 	decorate, endAll, err := kind()
 	if err != nil {
 		return nil, nil, err
@@ -53,7 +63,7 @@ func OpenAt(ctx context.Context, kind Kind, endpoints ...string) (storage.Interf
 		destroy()
 		return endAll()
 	}
-	if err := awaitReady(ctx, store); err != nil {
+	if err := awaitReady(ctx, store, progress); err != nil {
 		return nil, nil, errors.Join(err, end())
 	}
 	return store, end, nil
@@ -62,12 +72,12 @@ func OpenAt(ctx context.Context, kind Kind, endpoints ...string) (storage.Interf
 // readyTimeout is far above what filling a cache of 100 objects takes.
 const readyTimeout = 30 * time.Second
 
-// awaitReady waits until the cache is filled, and until upstream knows that etcd
-// can be asked for progress: before that it answers consistent reads from etcd.
+// awaitReady waits until the cache is filled, and with progress until upstream knows that
+// etcd can be asked for it: before that it answers consistent reads from etcd.
 // Neither can be waited for but by asking again.
-func awaitReady(ctx context.Context, store storage.Interface) error {
+func awaitReady(ctx context.Context, store storage.Interface, progress bool) error {
 	err := wait.PollUntilContextTimeout(ctx, time.Millisecond, readyTimeout, true, func(context.Context) (bool, error) {
-		return store.ReadinessCheck() == nil && feature.DefaultFeatureSupportChecker.Supports(storage.RequestWatchProgress), nil
+		return store.ReadinessCheck() == nil && (!progress || feature.DefaultFeatureSupportChecker.Supports(storage.RequestWatchProgress)), nil
 	})
 	if err != nil {
 		return fmt.Errorf("sides: the watch cache did not become ready: %w", err)

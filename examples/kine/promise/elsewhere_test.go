@@ -28,14 +28,18 @@ func openSides(t *testing.T, k *kines) (stock, ours *side) {
 	t.Helper()
 	writer := open(t, raw, k.first())
 	for range sides.Pods {
-		name := unique()
-		pod := &example.Pod{}
-		pod.Namespace, pod.Name = "default", name
-		if err := writer.Create(t.Context(), keyOf("default", name), pod, nil, 0); err != nil {
+		if err := createPod(t.Context(), writer); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return &side{name: "upstream", store: open(t, sides.Stock, k.last())}, &side{name: "rvfloor", store: open(t, rvfloor, k.last())}
+}
+
+// createPod creates one of which nothing is said but that it is there.
+func createPod(ctx context.Context, writer storage.Interface) error {
+	pod := &example.Pod{}
+	pod.Namespace, pod.Name = "default", unique()
+	return writer.Create(ctx, keyOf("default", pod.Name), pod, nil, 0)
 }
 
 // ask lists all pods at the newest, after a write that was acknowledged at the revision.
