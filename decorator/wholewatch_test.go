@@ -156,17 +156,22 @@ func TestWatchInsideRevision(t *testing.T) {
 	}
 }
 
-// TestStockWatchMissesParts: the test above finds what it looks for.
+// TestStockWatchMissesParts: the test above finds what it looks for. Which watch falls
+// into which instant is a matter of chance, so it may have to look again.
 func TestStockWatchMissesParts(t *testing.T) {
-	bubble(t, setup{}, func(t *testing.T, r *rig) {
-		raw, stock := r.stock()
-		missed := openEachInstant(t, r, raw, stock, 12)
-		for _, kind := range []string{"unset", "zero", "zero, initial events", "N", "N with initial events"} {
-			if len(missed[kind]) == 0 {
-				t.Errorf("%s: upstream's watches miss nothing", kind)
-			}
+	missed := map[string][]string{}
+	kinds := []string{"unset", "zero", "zero, initial events", "N", "N with initial events"}
+	missesNone := func(kind string) bool { return len(missed[kind]) == 0 }
+	for range 5 {
+		bubble(t, setup{}, func(t *testing.T, r *rig) {
+			raw, stock := r.stock()
+			maps.Copy(missed, openEachInstant(t, r, raw, stock, 12))
+		})
+		if !slices.ContainsFunc(kinds, missesNone) {
+			return
 		}
-	})
+	}
+	t.Errorf("upstream's watches miss nothing of some of %q: %v", kinds, missed)
 }
 
 // TestCutInsideRevision: where the cache's watch breaks in the middle of a revision,

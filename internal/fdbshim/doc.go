@@ -5,14 +5,8 @@
 // the next; and revisions have gaps. [Config] has the other kinds of databases, and
 // [Faults] each way in which shims were seen to go wrong.
 //
-// A [Store] is the database. [Serve] is one process over it:
-//
-//	store := fdbshim.NewStore(fdbshim.Config{})
-//	defer store.Close()
-//	server, err := fdbshim.Serve(store, fdbshim.Options{})
-//	...
-//	defer server.Close()
-//	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}})
+// A [Store] is the database. [Serve] is one process over it, which clients reach at
+// [Server.Endpoint].
 //
 // Of etcd's API it has what an API server, its compactor, clientv3's leases and
 // freshness.Sentinel use.
