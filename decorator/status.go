@@ -141,15 +141,18 @@ func (r *record) floorRead(info freshness.ReadInfo) {
 	}
 }
 
-// Check is nil unless verified reads fail: the backend is rewound, or the newest
-// revision read gave no floor and neither does another one, which ctx bounds. It is
-// nil in another mode than ModeVerify, where rvfloor fails no read.
+// Check is nil unless verified reads fail: the backend is rewound, or Config.Probe has not
+// looked at it yet, or the newest revision read gave no floor and neither does another one,
+// which ctx bounds. It is nil in another mode than ModeVerify, where rvfloor fails no read.
 func (b *Backend) Check(ctx context.Context) error {
 	if b.Mode() != ModeVerify {
 		return nil
 	}
 	if rewound := b.rewound(); rewound != nil {
 		return rewound
+	}
+	if b.cfg.probes() && b.chooser.present().pending != nil {
+		return errLooking
 	}
 	if !b.record.failing.Load() {
 		return nil

@@ -207,7 +207,9 @@ func lookAt(t *testing.T, endpoints []string) {
 		t.Fatal(err)
 	}
 	r := row{Report: report}
-	r.measure(t, &kines{client: writer}, last)
+	if len(r.Strategies) > 0 {
+		r.measure(t, &kines{client: writer}, last)
+	}
 	text, err := json.Marshal(r)
 	if err == nil {
 		err = os.WriteFile(os.Getenv(rowFileEnv), text, 0o600)
@@ -224,8 +226,7 @@ func (r *row) measure(t *testing.T, k *kines, endpoint string) {
 	for _, kind := range []sides.Kind{sides.Stock, sides.RVFloor} {
 		store, end, err := sides.OpenOld(t.Context(), kind, endpoint)
 		if err != nil {
-			t.Logf("no storage: %v", err) // of a backend that gives no revisions
-			return
+			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = end() })
 		all = append(all, &side{store: store})
