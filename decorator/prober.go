@@ -109,6 +109,11 @@ func (p *prober) run(ctx context.Context) {
 	}
 }
 
+// lookTime is how long a read waits for the first look at the backend, where that takes
+// longer than on an etcd nearby. Then it is answered past the cache, which needs nothing
+// that could be seen.
+const lookTime = time.Second
+
 // errLooking is why a read was not verified.
 var errLooking = errors.New("it is not known yet what the backend can be relied on for")
 
@@ -119,9 +124,13 @@ func (r *read) choice() (*choice, error) {
 	if present.pending == nil {
 		return present, nil
 	}
-	ctx, cancel := context.WithDeadline(r.ctx, r.arrived.Add(r.store.backend.cfg.MaxWait))
-	defer cancel()
 	watching := r.verb == verbWatch
+	wait, direct := r.store.backend.cfg.MaxWait, r.store.resource.Raw != nil && !watching
+	if direct {
+		wait = min(wait, lookTime)
+	}
+	ctx, cancel := context.WithDeadline(r.ctx, r.arrived.Add(wait))
+	defer cancel()
 	select {
 	case <-present.pending:
 		return c.present(), nil
@@ -129,8 +138,11 @@ func (r *read) choice() (*choice, error) {
 		return nil, newFailure(ErrClosed, nil, watching)
 	case <-ctx.Done():
 	}
-	if errors.Is(r.ctx.Err(), context.Canceled) {
+	switch {
+	case errors.Is(r.ctx.Err(), context.Canceled):
 		return nil, r.ctx.Err()
+	case r.ctx.Err() == nil && direct:
+		return &choice{strategies: []Strategy{StrategyDirect}}, nil
 	}
 	return nil, newFailure(ErrNotFresh, errLooking, watching)
 }

@@ -211,7 +211,7 @@ func TestRangeProofUnimplemented(t *testing.T) {
 		r.proving = nil
 		time.Sleep(maxTrialEach)
 		r.wantFresh(0)
-		settled()
+		time.Sleep(trialTime)
 		r.wantStrategy(StrategyRangeProof)
 	})
 }

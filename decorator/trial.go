@@ -110,10 +110,28 @@ func (c *chooser) try(ctx context.Context, s *Store, strategy Strategy) bool {
 	case s.pilot != nil:
 		return s.stream.Wait(ctx, floor.Revision) == nil
 	case strategy == StrategyRangeProof:
-		revision, err := s.resource.Feed.proof.prove(ctx)
-		return err == nil && (revision >= floor.Revision || s.stream.Revision() >= floor.Revision)
+		return s.resource.Feed.tryProof(ctx, floor.Revision)
 	}
 	return s.resource.Feed.try(ctx, floor.Revision)
+}
+
+// tryProof says whether ranges show that the cache is at target. One that is answered
+// while an event is on its way shows nothing.
+func (f *Feed) tryProof(ctx context.Context, target uint64) bool {
+	for {
+		revision, err := f.proof.prove(ctx)
+		switch {
+		case err != nil:
+			return false
+		case revision >= target || f.stream.Revision() >= target:
+			return true
+		}
+		select {
+		case <-time.After(trialAsks):
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // try says whether requests for progress are answered at or above target.
