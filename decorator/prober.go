@@ -117,6 +117,9 @@ const lookTime = time.Second
 // errLooking is why a read was not verified.
 var errLooking = errors.New("it is not known yet what the backend can be relied on for")
 
+// looking says that nothing is known of the backend yet.
+func (b *Backend) looking() bool { return b.chooser.present().pending != nil }
+
 // choice is how the read's cache is brought to a floor, once that is known.
 func (r *read) choice() (*choice, error) {
 	c := r.store.backend.chooser

@@ -151,7 +151,7 @@ func (b *Backend) Check(ctx context.Context) error {
 	if rewound := b.rewound(); rewound != nil {
 		return rewound
 	}
-	if b.cfg.probes() && b.chooser.present().pending != nil {
+	if b.looking() {
 		return errLooking
 	}
 	if !b.record.failing.Load() {

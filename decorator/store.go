@@ -343,8 +343,13 @@ func (s *Store) Versioner() storage.Versioner { return s.inner.Versioner() }
 // Stats goes to the inner storage.
 func (s *Store) Stats(ctx context.Context) (storage.Stats, error) { return s.inner.Stats(ctx) }
 
-// ReadinessCheck goes to the inner storage.
-func (s *Store) ReadinessCheck() error { return s.inner.ReadinessCheck() }
+// ReadinessCheck is that of the inner storage, once Config.Probe has looked at the backend.
+func (s *Store) ReadinessCheck() error {
+	if s.backend.Mode() == ModeVerify && s.backend.looking() {
+		return errLooking
+	}
+	return s.inner.ReadinessCheck()
+}
 
 // RequestWatchProgress goes to the inner storage.
 func (s *Store) RequestWatchProgress(ctx context.Context) error {

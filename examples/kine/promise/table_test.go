@@ -46,8 +46,9 @@ type row struct {
 	probe.Report
 	// Stock and Ours are medians of a consistent LIST after a write elsewhere; 0: no answer.
 	Stock, Ours time.Duration
-	// Wrong counts answers of ours that were too old, Refused those that were errors.
-	Wrong, Refused int
+	// Wrong counts answers of ours that were too old, Refused those that were errors, and
+	// StockRefused upstream's.
+	Wrong, Refused, StockRefused int
 }
 
 const lostEvents = "16 writers at once: a client that lists and watches loses keys for good (kine#676). No decorator can mend that; `go test -run Linear -v ./promise` counts them"
@@ -249,11 +250,11 @@ func (r *row) measure(t *testing.T, k *kines, endpoint string) {
 			all[i].ask(t.Context(), revision)
 		}
 		if round+1 == warmUp {
-			all[0].took, *all[1] = nil, side{store: all[1].store}
+			*all[0], *all[1] = side{store: all[0].store}, side{store: all[1].store}
 		}
 	}
 	stock, ours := all[0], all[1]
-	r.Stock, r.Ours, r.Wrong, r.Refused = stock.at(50), ours.at(50), ours.tooOld, ours.failed
+	r.Stock, r.Ours, r.Wrong, r.Refused, r.StockRefused = stock.at(50), ours.at(50), ours.tooOld, ours.failed, stock.failed
 	if r.Wrong > 0 && r.Safe() != decorator.VerdictNo {
 		t.Errorf("%d answers of ours were too old", r.Wrong)
 	}
@@ -275,17 +276,19 @@ func (r row) line(s subject) string {
 		strategy = "`" + string(r.Strategies[0]) + "`"
 	}
 	safe := map[decorator.Verdict]string{decorator.VerdictYes: "safe", decorator.VerdictNo: "**not safe**"}[r.Safe()]
-	ours := median(r.Ours)
-	if r.Refused > 0 {
-		ours = fmt.Sprintf("%d of 40 refused", r.Refused)
-	}
 	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n", s.name, cmp.Or(safe, "not known"), strategy,
-		median(r.Stock), ours, cmp.Or(strings.Join(found, "; "), "–"))
+		median(r.Stock, r.StockRefused), median(r.Ours, r.Refused), cmp.Or(strings.Join(found, "; "), "–"))
 }
 
-func median(d time.Duration) string {
-	if d == 0 {
+func median(d time.Duration, refused int) string {
+	switch ms := float64(d.Microseconds()) / 1000; {
+	case refused > 0:
+		return fmt.Sprintf("%d of 40 refused", refused)
+	case d == 0:
 		return "–"
+	case ms >= 100:
+		return fmt.Sprintf("%.0f ms", ms)
+	default:
+		return fmt.Sprintf("%.2g ms", ms)
 	}
-	return fmt.Sprintf("%.2g ms", float64(d.Microseconds())/1000)
 }
