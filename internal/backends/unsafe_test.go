@@ -1,8 +1,10 @@
 package backends_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
@@ -97,7 +99,16 @@ func TestNeverStale(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			database := newStore(t, m.config)
 			good := connect(t, serve(t, database, fdbshim.Faults{}))
-			store := open(t, probed(t), serve(t, database, m.faults))
+			server := serve(t, database, m.faults)
+			if m.faults.ZeroRevision { // no cache is filled from it, so it is never ready
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				if _, _, err := sides.OpenAt(ctx, probed(t), server.Endpoint()); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			store := open(t, probed(t), server)
 			for i := range 20 {
 				if _, err := good.Put(t.Context(), sides.ElsewhereKey, ""); err != nil {
 					t.Fatal(err)
