@@ -149,7 +149,9 @@ func TestMemberIsLeft(t *testing.T) {
 			t.Logf("right again after %v, %d reads failed; 20 more took %v", again, failed, time.Since(began)-again)
 			assert.NotEqual(t, addr, to.watched())
 			// etcd itself ends the watches of a member without a leader, and the cache opens another.
-			assert.Eventually(t, func() bool { return test.name == "in the minority" || counted(t, registry, "rvfloor_stream_reopens_total", "reconnected") > 0 }, wait, tick, "the watch goes on elsewhere")
+			assert.Eventually(t, func() bool {
+				return test.name == "in the minority" || counted(t, registry, "rvfloor_stream_reopens_total", "reconnected") > 0
+			}, wait, tick, "the watch goes on elsewhere")
 
 			require.NoError(t, test.mend(etcd, member))
 			before := to.readsAt(addr)
