@@ -188,8 +188,12 @@ func (s *apiServer) debug(t *testing.T) (status debugStatus) {
 func (s *apiServer) ready(t *testing.T) *apiServer {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		a, err := s.try(t.Context(), "GET", podsPath, "")
-		return err == nil && a.code == http.StatusOK
+		for _, path := range []string{"/readyz", podsPath} { // until etcd was looked at, reads may be answered past the cache
+			if a, err := s.try(t.Context(), "GET", path, ""); err != nil || a.code != http.StatusOK {
+				return false
+			}
+		}
+		return true
 	}, wait, tick)
 	return s
 }
