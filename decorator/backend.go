@@ -96,6 +96,11 @@ type Resource struct {
 	Feed *Feed
 	// Prove is for StrategyRangeProof; nil: the resource is not brought to a floor by it.
 	Prove Prover
+	// SharesItems says that callers of the cache's GetList get items of which what they
+	// point to is the cache's own, and not to be changed, as from upstream's Cacher. Then
+	// equal LISTs that have waited together may share an answer: each gets a list of its
+	// own with the same items.
+	SharesItems bool
 }
 
 func (r Resource) validate() error {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"strings"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,7 +55,7 @@ func newDirect(r Resource, o *observer) *direct {
 
 // list fills list, with a copy of its own.
 func (d *direct) list(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
-	same := fingerprint(key, opts)
+	same := fingerprint(key, &opts)
 	l, err := d.enter(same, key, opts)
 	if err != nil {
 		return err
@@ -158,21 +158,30 @@ func (d *direct) close() {
 	}
 }
 
-// fingerprint is equal for requests that have the same answer.
-func fingerprint(key string, opts storage.ListOptions) string {
-	p := opts.Predicate
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q %t %q %q %d %q", key, opts.Recursive, opts.ResourceVersion, opts.ResourceVersionMatch, p.Limit, p.Continue)
-	if p.Label != nil {
-		fmt.Fprintf(&b, " l%q", p.Label.String())
+// fingerprint is equal for requests that have the same answer, and for no others. It is
+// made for each LIST of a crowd, so it does without fmt.
+func fingerprint(key string, opts *storage.ListOptions) string {
+	p := &opts.Predicate
+	print := strconv.AppendBool(make([]byte, 0, 128), opts.Recursive)
+	print = strconv.AppendInt(print, p.Limit, 10)
+	add := func(kind byte, text string) {
+		print = append(strconv.AppendInt(append(print, kind), int64(len(text)), 10), ':')
+		print = append(print, text...)
 	}
-	if p.Field != nil {
-		fmt.Fprintf(&b, " f%q", p.Field.String())
+	add('k', key)
+	add('v', opts.ResourceVersion)
+	add('m', string(opts.ResourceVersionMatch))
+	add('c', p.Continue)
+	if p.Label != nil && !p.Label.Empty() {
+		add('l', p.Label.String())
+	}
+	if p.Field != nil && !p.Field.Empty() {
+		add('f', p.Field.String())
 	}
 	if p.ShardSelector != nil {
-		fmt.Fprintf(&b, " s%q", p.ShardSelector.String())
+		add('s', p.ShardSelector.String())
 	}
-	return b.String()
+	return string(print)
 }
 
 // goesOnAhead says that a list goes on from one that was a quorum list, at a revision that

@@ -184,12 +184,12 @@ func TestDirectTellsRequestsApart(t *testing.T) {
 	} {
 		key, opts := "/pods/", base()
 		change(&key, &opts)
-		print := fingerprint(key, opts)
+		print := fingerprint(key, &opts)
 		if other, there := seen[print]; there {
 			t.Errorf("%q and %q share their lists", name, other)
 		}
 		seen[print] = name
-		if again := fingerprint(key, opts); again != print {
+		if again := fingerprint(key, &opts); again != print {
 			t.Errorf("%q has two fingerprints", name)
 		}
 	}

@@ -33,6 +33,7 @@ type read struct {
 	span    *readSpan      // nil: none is recorded
 	target  uint64         // what the answer must not be below; 0: not known yet
 	shadow  bool           // it changes no answer
+	number  uint64         // of a LIST, among those of its Store
 	ahead   progress.Ahead // set by gate, and by Send
 }
 

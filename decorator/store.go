@@ -31,6 +31,7 @@ type Store struct {
 	direct   *direct
 	observe  *observer
 
+	crowd     crowd
 	shadows   chan struct{} // places for reads that Shadow verifies
 	verifying sync.WaitGroup
 }
@@ -135,6 +136,8 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 		return s.innerList(ctx, key, &opts, list)
 	}
 	read := s.begin(ctx, verbList, r)
+	read.number = s.crowd.enter()
+	defer s.crowd.leave()
 	floor, err := read.gate(servedWhileNotReady(&opts))
 	if err == nil {
 		var inner bool
@@ -182,10 +185,10 @@ func (r *read) unverifiedList(key string, opts *storage.ListOptions, list runtim
 	return r.end(err, outcomeOf(err))
 }
 
-// list asks the cache until the answer is whole, and checks it on the way out:
+// ask asks the cache until the answer is whole, and checks it on the way out:
 // an answer below the floor is a breach. inner says that err is the inner
 // storage's own.
-func (r *read) list(key string, opts *storage.ListOptions, list runtime.Object, floor uint64) (inner bool, err error) {
+func (r *read) ask(key string, opts *storage.ListOptions, list runtime.Object, floor uint64) (revision uint64, inner bool, err error) {
 	s, asked := r.store, *opts
 	if r.route.rewrite {
 		asked.ResourceVersion, asked.ResourceVersionMatch = formatRevision(floor), notOlderThan
@@ -193,24 +196,24 @@ func (r *read) list(key string, opts *storage.ListOptions, list runtime.Object, 
 	for {
 		whole := s.stream.Revision()
 		if err := r.call(spanInner, func(ctx context.Context) error { return s.inner.GetList(ctx, key, asked, list) }); err != nil {
-			return true, err
+			return 0, true, err
 		}
 		accessor, err := meta.ListAccessor(list)
 		if err != nil {
-			return true, err
+			return 0, true, err
 		}
 		revision, err := s.router.versioner.ParseResourceVersion(accessor.GetResourceVersion())
 		if err != nil || revision < floor {
-			return false, r.breach(accessor.GetResourceVersion(), floor)
+			return 0, false, r.breach(accessor.GetResourceVersion(), floor)
 		}
 		if !s.tears.torn(whole, revision) {
-			return false, nil
+			return revision, false, nil
 		}
 		if err := r.wait(revision); err != nil {
-			return false, err
+			return 0, false, err
 		}
 		if err := meta.SetList(list, nil); err != nil {
-			return false, err
+			return 0, false, err
 		}
 	}
 }

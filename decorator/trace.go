@@ -16,6 +16,7 @@ const (
 	spanFloorWait = "rvfloor wait for floor"
 	spanCacheWait = "rvfloor wait for cache"
 	spanInner     = "rvfloor inner call"
+	spanShared    = "rvfloor shared answer"
 	spanDirect    = "rvfloor direct call"
 )
 

@@ -38,7 +38,7 @@ func (g *generation) compose(s spec) error {
 		return err
 	}
 	g.layers.add("feed", feed.Close)
-	described.Feed = feed
+	described.Feed, described.SharesItems = feed, true
 
 	watchCache, err := cacher.NewCacherFromConfig(cacher.Config{
 		Storage:             feed,
