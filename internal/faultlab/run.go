@@ -98,6 +98,11 @@ func (l *lab) work(ctx context.Context, result *Result) (err error) {
 		}
 		follower := l.newWorker(s, workers)
 		clients.Go(func() { follower.follow(working) })
+		var members []*worker
+		for i := range crowd {
+			members = append(members, l.newWorker(s, workers+1+i))
+		}
+		clients.Go(func() { gather(working, members) })
 	}
 	random := rand.New(rand.NewPCG(l.cfg.Seed, 0))
 	share := int64(l.cfg.Operations / (2 * len(faults)))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,8 +23,16 @@ const (
 	pause = 20 * time.Millisecond
 	// workers are the clients of each server.
 	workers = 4
+	// crowd are clients of each server that list the same at once: enough of them for a
+	// Store to let them share an answer.
+	crowd = 16
+	// crowdEach is how often: they are not to be most of what is checked.
+	crowdEach = 400 * time.Millisecond
 
 	leaseNamespace = "leased"
+	// crowded is the namespace that crowds list: no key of secondOpinion is in it, as
+	// porcupine gives up on so many reads at once.
+	crowded = "crowded"
 	// leasing is the one client that ends leases: one of the server whose watch is late,
 	// so that its next LIST waits for the end to come.
 	leasing = "1-0"
@@ -33,7 +42,7 @@ var (
 	// secondOpinion are keys whose histories porcupine judges too.
 	secondOpinion = []string{keyOf("a", "pod-0"), keyOf("b", "pod-1"), keyOf(leaseNamespace, "pod-000")}
 
-	namespaces = []string{"a", "b"}
+	namespaces = []string{"a", "b", crowded}
 	names      = []string{"pod-0", "pod-1", "pod-2", "pod-3"}
 )
 
@@ -81,14 +90,43 @@ func (w *worker) follow(ctx context.Context) {
 
 func (w *worker) repeat(ctx context.Context, timeout time.Duration, step func(context.Context) error) {
 	for ctx.Err() == nil {
-		w.lab.steps.RLock()
-		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-		err := step(call)
-		cancel()
-		w.lab.steps.RUnlock()
-		if err != nil {
+		if w.once(ctx, timeout, step) != nil {
 			time.Sleep(pause)
 		}
+	}
+}
+
+func (w *worker) once(ctx context.Context, timeout time.Duration, step func(context.Context) error) error {
+	w.lab.steps.RLock()
+	defer w.lab.steps.RUnlock()
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	return step(call)
+}
+
+// gather lets members list the same at once, again and again, until ctx ends.
+func gather(ctx context.Context, members []*worker) {
+	each := time.NewTicker(crowdEach)
+	defer each.Stop()
+	for {
+		select {
+		case <-each.C:
+		case <-ctx.Done():
+			return
+		}
+		var listing sync.WaitGroup
+		for i, w := range members {
+			as, version := List, ""
+			if i%2 == 1 {
+				as, version = ListZero, "0"
+			}
+			listing.Go(func() {
+				_ = w.once(ctx, callTimeout, func(ctx context.Context) error {
+					return w.read(ctx, w.list(ctx, as, crowded, version))
+				})
+			})
+		}
+		listing.Wait()
 	}
 }
 
