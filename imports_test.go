@@ -39,6 +39,7 @@ var mayImport = map[string]struct {
 	"internal/logfile":           {},
 	"internal/fdbshim":           {own: []string{"internal/revision"}},
 	"internal/backends":          {own: []string{"internal/linear", "internal/sides"}, kubernetes: true},
+	"internal/backends/oldetcd":  {},
 	"internal/faultlab":          {own: []string{"decorator/apiserver", "internal/etcdlab", "internal/linear", "internal/revision", "internal/sides"}, kubernetes: true},
 	"internal/sides":             {own: []string{"decorator/apiserver", "internal/etcdlab", "internal/revision"}, kubernetes: true},
 	"examples/doctor":            {own: []string{"decorator", "decorator/probe", "freshness"}},

@@ -26,8 +26,16 @@ type call struct {
 }
 
 // newest are the ways to ask for the newest data.
+func (r *rig) newest() []call {
+	if r.watchLists() {
+		return append(newest(), call{"WATCH with initial events", watching("", new(true))})
+	}
+	return newest()
+}
+
+// newest are those that every Store has.
 func newest() []call {
-	calls := []call{
+	return []call{
 		{"LIST", listing("", "", "", nil)},
 		{"LIST at 0", listing("", "0", "", nil)},
 		{"LIST at 0 not older than", listing("", "0", metav1.ResourceVersionMatchNotOlderThan, nil)},
@@ -44,10 +52,6 @@ func newest() []call {
 		{"WATCH", watching("", nil)},
 		{"WATCH at 0", watching("0", nil)},
 	}
-	if watchListEnabled() {
-		calls = append(calls, call{"WATCH with initial events", watching("", new(true))})
-	}
-	return calls
 }
 
 // named finds one of newest.

@@ -31,7 +31,7 @@ func checkErrors(r *rig) {
 	short, stop := context.WithTimeout(r.t.Context(), brief)
 	defer stop()
 	var leaving, failing []<-chan answer
-	for _, c := range newest() {
+	for _, c := range r.newest() {
 		leaving = append(leaving, r.ask(canceled, c, w))
 		failing = append(failing, r.ask(short, c, w))
 	}
@@ -41,7 +41,7 @@ func checkErrors(r *rig) {
 	}
 	// By now those that are to leave are where they wait.
 	cancel()
-	for i, c := range newest() {
+	for i, c := range r.newest() {
 		r.t.Run(c.name, func(t *testing.T) {
 			r := r.in(t)
 			r.judgeFailure(c, failed[i].err)

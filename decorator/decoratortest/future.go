@@ -17,7 +17,7 @@ import (
 const far uint64 = 1 << 40
 
 // leasts are the ways to ask for what is not older than a revision, or at it.
-func leasts(revision uint64) []call {
+func (r *rig) leasts(revision uint64) []call {
 	rv := strconv.FormatUint(revision, 10)
 	calls := []call{
 		{"LIST at N", listing("", rv, "", nil)},
@@ -27,7 +27,7 @@ func leasts(revision uint64) []call {
 		{"GET at N", getting(rv)},
 		{"WATCH at N", opening(rv, nil)},
 	}
-	if watchListEnabled() {
+	if r.watchLists() {
 		calls = append(calls, call{"WATCH at N with initial events", opening(rv, new(true))})
 	}
 	return calls
@@ -39,16 +39,16 @@ func checkFuture(r *rig) {
 	seeded := r.create("future", "future-seeded")
 	seen := r.mustShow(named("LIST"), seeded, "").revision
 
-	r.each("Released", leasts(seen+far), longest, seeded, (*rig).refused)
+	r.each("Released", r.leasts(seen+far), longest, seeded, (*rig).refused)
 	r.HoldWatch()
 	defer r.ReleaseWatch()
 	if _, err := r.update(r.Writer(), seeded); err != nil {
 		r.t.Fatalf("through Writer: %v", err)
 	}
-	r.each("Held", leasts(seen+far), longest, seeded, (*rig).refused)
+	r.each("Held", r.leasts(seen+far), longest, seeded, (*rig).refused)
 	// The cache answered at this revision before: it has no need of a floor, which
 	// it could not get to now.
-	r.each("Past", leasts(seen), atOnce, seeded, (*rig).answered)
+	r.each("Past", r.leasts(seen), atOnce, seeded, (*rig).answered)
 }
 
 // each makes all calls at once, and judges each in a test of its own.

@@ -10,6 +10,9 @@ import (
 // checkGate lets a write be acknowledged that the cache does not hear of, and reads
 // in every way.
 func checkGate(r *rig) {
+	if n, ok := r.Harness.(NoInitialEvents); ok {
+		r.t.Logf("NOT TESTED: watches with initial events, because the Harness says: %s", n.WhyNoInitialEvents())
+	}
 	for _, c := range []struct {
 		name  string
 		write func(*rig, write) (write, error)
@@ -50,14 +53,14 @@ func checkGateOf(r *rig, name string, change func(*rig, write) (write, error)) {
 	long, cancel := context.WithTimeout(r.t.Context(), longest)
 	defer cancel()
 	var waiting []<-chan answer
-	for _, c := range newest() {
+	for _, c := range r.newest() {
 		waiting = append(waiting, r.ask(long, c, w))
 	}
 	r.judgeDeadlines(w)
 	r.ReleaseWatch()
 	r.create("gate", w.marker)
 
-	for i, c := range newest() {
+	for i, c := range r.newest() {
 		a := <-waiting[i]
 		if a.err != nil && !inconclusive(a.err) && retryable(a.err) != nil {
 			r.broken("a "+c.name+" waits until the cache has caught up, or fails with an error that says when to retry",
@@ -75,10 +78,10 @@ func (r *rig) judgeDeadlines(w write) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), brief)
 	defer cancel()
 	var asked []<-chan answer
-	for _, c := range newest() {
+	for _, c := range r.newest() {
 		asked = append(asked, r.ask(ctx, c, w))
 	}
-	for i, c := range newest() {
+	for i, c := range r.newest() {
 		a := <-asked[i]
 		r.judgeDeadline(c, w, a, brief)
 	}

@@ -48,6 +48,14 @@ type PartialRevisions interface {
 	WhyPartial() string
 }
 
+// NoInitialEvents is a Harness whose Store refuses watches with initial events, as
+// upstream's cache does over an etcd that it takes to be too old to be asked for progress:
+// clients list instead. Run then makes none.
+type NoInitialEvents interface {
+	// WhyNoInitialEvents says why, for whoever reads that they were left out.
+	WhyNoInitialEvents() string
+}
+
 // ReadHolder is a Harness that can hold back the answers of its backend's revision
 // reads. HoldableSource does it for any Source.
 type ReadHolder interface {

@@ -24,8 +24,10 @@ var (
 
 func inconclusive(err error) bool { return errors.Is(err, errOpen) || errors.Is(err, errEnded) }
 
-func watchListEnabled() bool {
-	return utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
+// watchLists says whether watches with initial events are made.
+func (r *rig) watchLists() bool {
+	_, refused := r.Harness.(NoInitialEvents)
+	return !refused && utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
 }
 
 // watching reads the state that a watch of everything begins with. A bookmark ends

@@ -58,7 +58,7 @@ func subjects() []subject {
 		{name: "etcd 3.7 (embedded)", start: func(t *testing.T) []string { return etcdlab.Run(t, etcdlab.Config{}).Endpoints() }},
 		{name: "etcd 3.6.16", start: built("etcd-3.6")},
 		{name: "etcd 3.5.35", start: built("etcd-3.5")},
-		{name: "etcd 3.4.23 (Debian 12)", start: binary("etcd")},
+		{name: "etcd 3.4.23 (Debian 12)", start: debian},
 		{name: "kine 0.17.5, in memory", start: overKine(memory)},
 		{name: "kine 0.17.5, SQLite", start: overKine(sqlite)},
 		{name: "kine 0.17.5, SQLite, two kines", start: overKine(sqlites)},
@@ -105,27 +105,10 @@ func subjects() []subject {
 
 // built is an etcd that is built from the module of that name.
 func built(module string) func(*testing.T) []string {
-	return func(t *testing.T) []string {
-		path := filepath.Join(t.TempDir(), "etcd")
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "go.etcd.io/etcd/server/v3")
-		build.Dir, build.Env = filepath.Join("../../../.ci", module), append(os.Environ(), "GOWORK=off")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		return binary(path)(t)
-	}
+	return func(t *testing.T) []string { return []string{etcdlab.RunBuilt(t, module)} }
 }
 
-func binary(name string) func(*testing.T) []string {
-	return func(t *testing.T) []string {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			t.Skipf("NOT TESTED: %v: apt-get install etcd-server", err)
-		}
-		endpoint, _ := etcdlab.RunBinary(t, path)
-		return []string{endpoint}
-	}
-}
+func debian(t *testing.T) []string { return []string{etcdlab.RunDebian(t)} }
 
 func overKine(b backend) func(*testing.T) []string {
 	return func(t *testing.T) []string {
