@@ -34,7 +34,7 @@ type Config struct {
 	// in "/". Empty means PrefixFor of the sentinel's usual key.
 	Prefix string
 	// Limit bounds the whole, but for the deletions; 0 means 10 s. An etcd nearby takes
-	// a few hundred milliseconds.
+	// some hundred milliseconds, up to a second.
 	Limit time.Duration
 	// Effort is how long the trials under concurrent writers go on, and so how unlikely it
 	// is that a rare fault is missed. Three rounds are made in any case. 0 means 100 ms.
