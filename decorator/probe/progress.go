@@ -27,8 +27,9 @@ const (
 	// compare-and-swap from what it was before each write: where two overlap, the later can
 	// fail, and progress then stays below the floor until that process writes again. On
 	// SQLite one burst in ten does it, so that 64 miss it once in a thousand probes; with
-	// three writers it was one in 25. kine in memory has no such counter.
-	bursts, burstWriters = 64, 8
+	// three writers it was one in 25. kine in memory has no such counter. Where a range has
+	// etcd's filters, which kine lacks, a few do: each waits for the watch, which may be far.
+	bursts, fewBursts, burstWriters = 64, 3, 8
 	// watched is the client of the watch that is asked then. Floors come from another.
 	watched = 1
 	// nudges are written until progress moves.
@@ -129,6 +130,10 @@ func (p *probe) idle(ctx context.Context) error {
 	}
 	defer w.close()
 	defer p.judge(w)
+	bursts := bursts
+	if !p.filters.failed() {
+		bursts = fewBursts
+	}
 	for i := range bursts + idles {
 		if i < bursts {
 			if err := p.burst(ctx); err != nil {
