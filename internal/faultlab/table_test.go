@@ -44,7 +44,7 @@ func writeTable(t *testing.T) {
 	fmt.Fprintf(&b, `# Faults
 
 What three API servers' storages over three etcd members answered while a fault lasted, and until all of them answered again. Both columns are one run of seed %d, on one
-machine: LISTs, GETs, legacy watches and watch-lists of 15 clients, a quarter of them at `+"`resourceVersion=0`"+`, while they write. Numbers differ from run to run; that rvfloor has no answer that is
+machine: LISTs, GETs, legacy watches and watch-lists of 15 clients, and of 16 of each server that list at once, a third of them at `+"`resourceVersion=0`"+`, while they write. Numbers differ from run to run; that rvfloor has no answer that is
 stale or wrong does not. Errors are those of reads, by HTTP status where there is one; a read has a deadline of %v, and "deadline" is one that ended with it. What is wrong is found by package
 [linear](../internal/linear/doc.go), in reads and in what watches deliver, and counts to the fault in which a read began. Upstream is judged by the kind of read: it is
 not held to the order between two kinds. A restore comes last there, as it does not recover from it.
