@@ -132,8 +132,9 @@ func TestStorms(t *testing.T) {
 // expectStormCounts looks at the worst run of each side.
 func expectStormCounts(t *testing.T, r report, unverified string) {
 	t.Helper()
-	if f := r.Sides[nameRVFloor]; f.Ranges < 1 || f.Ranges > 10 || f.Progress < 1 || f.Progress > 10 {
-		t.Errorf("rvfloor: %d ranges and %d progress requests; want 1 to 10 each", f.Ranges, f.Progress)
+	// Right after a write to its own resource a cache may be at the floor without a request.
+	if f := r.Sides[nameRVFloor]; f.Ranges < 1 || f.Ranges > 10 || f.Progress > 10 {
+		t.Errorf("rvfloor: %d ranges and %d progress requests; want 1 to 10, and at most 10", f.Ranges, f.Progress)
 	}
 	if f := r.Sides[unverified]; f.Ranges != 0 || f.Progress != 0 {
 		t.Errorf("%s: %+v; want no requests", unverified, f)
