@@ -26,6 +26,7 @@ type trials struct {
 	due  atomic.Int64 // when the next is, unix time in ns
 
 	mu      sync.Mutex
+	busy    bool // one runs, and its end says when the next is due
 	running sync.WaitGroup
 	wait    time.Duration // before the next
 	fared   time.Time     // when the newest strategy had worked
@@ -43,7 +44,9 @@ func (t *trials) failed() {
 	if time.Since(t.fared) > calmAfter {
 		t.wait = trialEach
 	}
-	t.due.Store(time.Now().Add(t.wait).UnixNano())
+	if !t.busy {
+		t.due.Store(time.Now().Add(t.wait).UnixNano())
+	}
 }
 
 // begin runs one trial, if it is due and none runs. It is true for a strategy that works.
@@ -54,13 +57,15 @@ func (t *trials) begin(trial func(context.Context) bool) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.life.Err() != nil {
+	if t.busy || t.life.Err() != nil {
 		return
 	}
+	t.busy = true
 	t.running.Go(func() {
 		works := trial(t.life)
 		t.mu.Lock()
 		defer t.mu.Unlock()
+		t.busy = false
 		if works {
 			t.fared = time.Now()
 		}
