@@ -56,8 +56,9 @@ type Properties struct {
 	// ProgressMonotonic: no reply was below one that had come before. Nothing is chosen by
 	// it: a Feed drops those.
 	ProgressMonotonic Verdict `json:"progressMonotonic"`
-	// EveryEventDelivered: no watch lacked an event. Nothing is chosen by it: no
-	// decorator can make up for a lost event.
+	// EveryEventDelivered: no watch lacked an event. Where one did, caches are not asked:
+	// no decorator can make up for a lost event (kine#676). What was not seen is hoped for,
+	// as it shows by chance.
 	EveryEventDelivered Verdict `json:"everyEventDelivered"`
 	// CreatedRevision: the confirmation of a watch carries a revision. Nothing is chosen
 	// by it.
@@ -88,8 +89,8 @@ func (p Properties) All() []Property {
 
 // Choose is the strategies that are sound on such a backend, the cheapest first, and why
 // the first is. Of those that are possible: by default all but StrategyWrite, which an
-// operator has to ask for. Where floors could not be looked at that is StrategyDirect,
-// which needs none. The error wraps ErrRefused, and says why no read of the backend can be
+// operator has to ask for. Where no cache can be compared with a floor that is
+// StrategyDirect, which needs neither. The error wraps ErrRefused, and says why no read of the backend can be
 // verified.
 func (p Properties) Choose(possible ...Strategy) (sound []Strategy, reason string, err error) {
 	if err := p.unfit(); err != nil {
@@ -98,7 +99,7 @@ func (p Properties) Choose(possible ...Strategy) (sound []Strategy, reason strin
 	if len(possible) == 0 {
 		possible = []Strategy{StrategyRequest, StrategyNudge, StrategyRangeProof, StrategyDirect}
 	}
-	floors := p.againstFloor()
+	caches := p.againstCaches()
 	asked := p.ProgressAnswered == VerdictYes && p.ProgressOrdered == VerdictYes
 	var reasons, against []string
 	for _, s := range []struct {
@@ -113,8 +114,8 @@ func (p Properties) Choose(possible ...Strategy) (sound []Strategy, reason strin
 		{StrategyWrite, true, "an operator asked for it", ""},
 		{StrategyDirect, true, "quorum lists need nothing of a watch", ""},
 	} {
-		if floors != "" && s.strategy != StrategyDirect {
-			s.sound, s.against = false, floors
+		if caches != "" && s.strategy != StrategyDirect {
+			s.sound, s.against = false, caches
 		}
 		switch {
 		case !slices.Contains(possible, s.strategy):
@@ -141,8 +142,11 @@ func (p Properties) unfit() error {
 	return nil
 }
 
-// againstFloor is why no cache can be compared with a floor; empty: it can.
-func (p Properties) againstFloor() string {
+// againstCaches is why no cache can be compared with a floor; empty: it can.
+func (p Properties) againstCaches() string {
+	if p.EveryEventDelivered == VerdictNo {
+		return "every_event_delivered is no"
+	}
 	for _, property := range []Property{{"linearizable_floor", p.LinearizableFloor}, {"one_revision_space", p.OneRevisionSpace}} {
 		if property.Verdict != VerdictYes {
 			return property.Name + " is " + property.Verdict.String()

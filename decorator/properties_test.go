@@ -33,7 +33,7 @@ func TestChooseBackends(t *testing.T) {
 		"a counter for each resource":       {func(p *Properties) { p.OneRevisionSpace = "no" }, "!Backend of its own"},
 		"a floor that nobody could look at": {func(p *Properties) { p.LinearizableFloor = "" }, "direct"},
 		"nothing known":                     {func(p *Properties) { *p = Properties{} }, "direct"},
-		"events are lost":                   {func(p *Properties) { p.EveryEventDelivered, p.CreatedRevision = "no", "no" }, "request nudge range-proof direct"},
+		"events are lost":                   {func(p *Properties) { p.EveryEventDelivered = "no" }, "direct"},
 	} {
 		p := sane
 		test.change(&p)
@@ -50,7 +50,7 @@ func TestChooseBackends(t *testing.T) {
 	}
 }
 
-// TestChooseEveryCombination: of the seven properties that decide, with each set of
+// TestChooseEveryCombination: of the eight properties that decide, with each set of
 // possible strategies, no strategy is called sound that lacks what it stands on, and none
 // that has it is left out.
 func TestChooseEveryCombination(t *testing.T) {
@@ -61,9 +61,9 @@ func TestChooseEveryCombination(t *testing.T) {
 		StrategyNudge:      {&p.ProgressAnswered, &p.ProgressOrdered, &p.WritesMoveProgress},
 		StrategyRangeProof: {&p.FiltersWork},
 	}
-	all := []*Verdict{&p.LinearizableFloor, &p.OneRevisionSpace, &p.ProgressAnswered, &p.ProgressOrdered, &p.ProgressReaches, &p.WritesMoveProgress, &p.FiltersWork}
+	all := []*Verdict{&p.LinearizableFloor, &p.OneRevisionSpace, &p.ProgressAnswered, &p.ProgressOrdered, &p.ProgressReaches, &p.WritesMoveProgress, &p.FiltersWork, &p.EveryEventDelivered}
 	yes := func(v *Verdict) bool { return *v == VerdictYes }
-	for n := range 3 * 3 * 3 * 3 * 3 * 3 * 3 {
+	for n := range 3 * 3 * 3 * 3 * 3 * 3 * 3 * 3 {
 		for i, rest := 0, n; i < len(all); i, rest = i+1, rest/3 {
 			*all[i] = verdicts[rest%3]
 		}
@@ -74,7 +74,7 @@ func TestChooseEveryCombination(t *testing.T) {
 					continue
 				}
 				possible = append(possible, s)
-				if (s == StrategyDirect || yes(&p.LinearizableFloor) && yes(&p.OneRevisionSpace)) && p.LinearizableFloor != VerdictNo && p.OneRevisionSpace != VerdictNo && !slices.ContainsFunc(needs[s], func(v *Verdict) bool { return !yes(v) }) {
+				if (s == StrategyDirect || yes(&p.LinearizableFloor) && yes(&p.OneRevisionSpace) && p.EveryEventDelivered != VerdictNo) && p.LinearizableFloor != VerdictNo && p.OneRevisionSpace != VerdictNo && !slices.ContainsFunc(needs[s], func(v *Verdict) bool { return !yes(v) }) {
 					want = append(want, s)
 				}
 			}

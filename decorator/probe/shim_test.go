@@ -60,7 +60,7 @@ func TestShim(t *testing.T) {
 		"ProgressAheadOfLive":    {cfg: etcd, faults: fdbshim.Faults{ProgressAheadOfLive: true}, want: verdicts{progressOrdered: no}, safe: yes, first: decorator.StrategyRangeProof},
 		"CreatedZero":            {cfg: etcd, faults: fdbshim.Faults{CreatedZero: true}, want: verdicts{createdRevision: no}, safe: yes, first: decorator.StrategyRequest},
 		"WatchesLag":             {cfg: etcd, faults: fdbshim.Faults{WatchesLag: true}, safe: yes, first: decorator.StrategyRequest},
-		"LoseEvents":             {cfg: etcd, faults: fdbshim.Faults{LoseEvents: true}, want: verdicts{everyEventDelivered: no}, safe: no, first: decorator.StrategyRequest},
+		"LoseEvents":             {cfg: etcd, faults: fdbshim.Faults{LoseEvents: true}, want: verdicts{everyEventDelivered: no}, safe: no, first: decorator.StrategyDirect},
 		"ReadsLag": {
 			cfg: etcd, faults: fdbshim.Faults{ReadsLag: true}, safe: no,
 			want: verdicts{linearizableFloor: no, MissingKeyFloor: no},

@@ -124,9 +124,10 @@ func TestNeverStale(t *testing.T) {
 	}
 }
 
-// TestProbedLinear is TestLinear with what a probe says of each safe mode.
+// TestProbedLinear is TestLinear with what a probe says of each safe mode, and of one whose
+// caches lack what their watches lost, and are not asked.
 func TestProbedLinear(t *testing.T) {
-	for _, m := range safe {
+	for _, m := range append(safe, mode{name: "LoseEvents", config: etcd, faults: fdbshim.Faults{LoseEvents: true}}) {
 		t.Run(m.name, func(t *testing.T) { runLinear(t, m, probed(t), probed(t)) })
 	}
 }
