@@ -1,14 +1,19 @@
 package decorator
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/client-go/tools/cache"
 )
 
 // TestDirectStrategy: nothing is answered from the cache that would have to be verified,
@@ -36,6 +41,14 @@ func TestDirectStrategy(t *testing.T) {
 					for _, version := range []string{"", "0"} {
 						if _, err := r.store.Watch(t.Context(), "/pods/", everything(version)); !errors.Is(err, ErrNotFresh) || !apierrors.IsTooManyRequests(err) {
 							t.Errorf("watch %q: got %v", version, err)
+						}
+					}
+					for _, version := range []string{"", "0", formatRevision(newest)} {
+						opts := everything(version)
+						opts.SendInitialEvents, opts.ResourceVersionMatch = new(true), metav1.ResourceVersionMatchNotOlderThan
+						opts.Predicate.AllowWatchBookmarks = true
+						if _, err := r.store.Watch(t.Context(), "/pods/", opts); !errors.Is(err, ErrNotFresh) || !apierrors.IsInvalid(err) {
+							t.Errorf("watch with initial events at %q: got %v", version, err)
 						}
 					}
 					if _, err := list(t.Context(), r.store, everything(formatRevision(newest+1))); !storage.IsTooLargeResourceVersion(err) {
@@ -90,6 +103,30 @@ func TestDirectStrategyWatches(t *testing.T) {
 			t.Errorf("a watch from what does not exist got %v", event)
 		}
 	})
+}
+
+// TestDirectStrategyReflector: client-go's reflectors start, and follow.
+func TestDirectStrategyReflector(t *testing.T) {
+	for _, watchList := range []bool{false, true} {
+		t.Run(fmt.Sprintf("watchList=%v", watchList), func(t *testing.T) {
+			bubble(t, setup{cfg: Config{Strategy: StrategyDirect}}, func(t *testing.T, r *rig) {
+				r.put("a")
+				kept := cache.NewStore(cache.MetaNamespaceKeyFunc)
+				reflector := cache.NewReflectorWithOptions(&client{storage: r.store, watchList: watchList}, &example.Pod{}, kept, cache.ReflectorOptions{})
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { reflector.RunWithContext(ctx) })
+				settled()
+				r.put("b")
+				settled()
+				if got := len(kept.ListKeys()); got != 2 {
+					t.Errorf("it has %v", kept.ListKeys())
+				}
+				cancel()
+				running.Wait()
+			})
+		})
+	}
 }
 
 // TestDirectPages: what goes on from a quorum list does not wait for the cache, which may

@@ -7,6 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/rvfloor/rvfloor/freshness"
@@ -20,7 +22,7 @@ var (
 	// ErrNoFloor: the backend's revision could not be read. 504; 429 for a Watch.
 	ErrNoFloor = errors.New("no verified revision could be read from the backend")
 	// ErrNotFresh: the cache did not reach the revision in time. 504; 429 for a
-	// Watch.
+	// Watch; 422 for one with initial events where the strategy is direct.
 	ErrNotFresh = errors.New("the watch cache did not become fresh in time")
 	// ErrNotReady: the cache is still being filled. 429, as upstream.
 	ErrNotReady = errors.New("the watch cache is not ready")
@@ -107,6 +109,19 @@ func floorFailure(ctx context.Context, err error, watch bool) error {
 		return ctx.Err()
 	}
 	return newFailure(ErrNoFloor, err, watch)
+}
+
+// directOnly is that no cache is to answer. A watch with initial events is refused as by an
+// API server that does not know these: client-go's reflector would try again for ever after
+// a 429, and after this it lists and watches from there.
+func (r *read) directOnly() error {
+	if !r.route.initial {
+		return newFailure(ErrNotFresh, errDirect, r.verb == verbWatch)
+	}
+	status := apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
+		field.Forbidden(field.NewPath("sendInitialEvents"), errDirect.Error()+"; list, and watch from there"),
+	})
+	return &failure{StatusError: status, kind: ErrNotFresh, cause: errDirect}
 }
 
 // waitFailure explains why the cache did not get to target. ctx is the caller's

@@ -72,7 +72,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	}
 	direct := !r.route.ungated && choice.first(s.resource.Feed) == StrategyDirect
 	if direct && r.route.kind != routeLeast {
-		return 0, newFailure(ErrNotFresh, errDirect, r.verb == verbWatch)
+		return 0, r.directOnly()
 	}
 	ready := s.inner.ReadinessCheck() == nil
 	if !ready && !toStorage && !direct {
@@ -109,7 +109,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		return target, nil
 	}
 	if direct {
-		return 0, newFailure(ErrNotFresh, errDirect, r.verb == verbWatch)
+		return 0, r.directOnly()
 	}
 	s.observe.behind(f.Revision, s.stream.Revision())
 	if ready || !toStorage {
@@ -288,12 +288,12 @@ func (s *Store) waitReady(ctx context.Context) error {
 	}
 }
 
-// watchFailure gives a Watch's error the form that upstream's cacher would: a 429
-// is the call's error, from which client-go's reflector backs off; what comes
-// after the options were parsed is one ERROR event.
+// watchFailure gives a Watch's error the form that upstream's cacher would: a 429, from
+// which client-go's reflector backs off, and what is wrong with the options are the call's
+// error; what comes after these were parsed is one ERROR event.
 func watchFailure(err error) (watch.Interface, error) {
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) {
+	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) || apierrors.IsInvalid(err) {
 		return nil, err
 	}
 	w := watch.NewFakeWithChanSize(1, false)

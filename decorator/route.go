@@ -15,6 +15,8 @@ type route struct {
 	least uint64
 	// ungated: the revision only has to exist, the cache need not have reached it.
 	ungated bool
+	// initial: a watch asks for the state as its first events.
+	initial bool
 }
 
 type routeKind uint8
@@ -125,20 +127,17 @@ func (r *router) watch(opts *storage.ListOptions, watchList bool) route {
 	if err != nil {
 		return route{}
 	}
-	initial := opts.SendInitialEvents
-	if !watchList {
-		initial = nil
-	}
+	asked := watchList && opts.SendInitialEvents != nil
+	to := route{initial: asked && *opts.SendInitialEvents}
 	switch {
-	case opts.ResourceVersion == "" && initial != nil && !*initial:
-		return route{kind: routeFloor, rewrite: true, ungated: true}
 	case opts.ResourceVersion == "":
-		return route{kind: routeFloor, rewrite: initial != nil}
+		to.kind, to.rewrite, to.ungated = routeFloor, asked, asked && !to.initial
 	case version == 0:
-		return r.zeroRoute(false)
+		to.kind = r.zeroRoute(false).kind
 	default:
-		return route{kind: routeLeast, least: version, ungated: initial == nil || !*initial}
+		to.kind, to.least, to.ungated = routeLeast, version, !to.initial
 	}
+	return to
 }
 
 func (r *router) zeroRoute(rewrite bool) route {

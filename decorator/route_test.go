@@ -170,6 +170,7 @@ func TestRouteWatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for z, want := range map[ZeroVersion]route{ZeroVerified: row.verified, ZeroBounded: row.bounded, ZeroAsIs: row.asIs} {
+				want.initial = row.opts.initial != nil && *row.opts.initial
 				if got := zero(z).watch(new(row.opts.options()), true); got != want {
 					t.Errorf("%s: got %+v, want %+v", z, got, want)
 				}
