@@ -35,8 +35,8 @@ func deadline(ctx context.Context, s *stage) (result, error) {
 // askHeld makes one call with the caller's deadline while the side's watches are
 // held back, after a write that its cache would have to learn of.
 func (s *stage) askHeld(ctx context.Context, of side) (sides.Sample, error) {
-	of.port.HoldWatches()
-	defer of.port.ReleaseWatches()
+	of.port.Watches.Hold()
+	defer of.port.Watches.Release()
 	acknowledged, err := s.lab.WriteElsewhere(ctx)
 	if err != nil {
 		return sides.Sample{}, err

@@ -58,8 +58,8 @@ func behind(ctx context.Context) (*world, error) {
 		a: lab.Ports[0], b: lab.Ports[1],
 		lagged: "B's watches fall behind",
 		healed: "B's watches catch up",
-		lag:    func(context.Context) error { lab.Ports[1].HoldWatches(); return nil },
-		heal:   lab.Ports[1].ReleaseWatches,
+		lag:    func(context.Context) error { lab.Ports[1].Watches.Hold(); return nil },
+		heal:   lab.Ports[1].Watches.Release,
 		close:  lab.Close,
 	}, nil
 }

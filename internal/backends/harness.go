@@ -17,14 +17,12 @@ type Harness struct {
 	// Decorated is an API server's storage, as sides.OpenAt makes it, and Raw another of the
 	// same backend without a cache.
 	Decorated, Raw storage.Interface
-	// Gate holds back what comes on Decorated's watches.
-	Gate Gate
-}
-
-// Gate holds watches back, as etcdlab.WatchDelay.
-type Gate interface {
-	Hold()
-	Release()
+	// Gate holds back what comes on Decorated's watches, as gate.Gate and
+	// etcdlab.WatchDelay do.
+	Gate interface {
+		Hold()
+		Release()
+	}
 }
 
 // Store is Decorated.
@@ -52,7 +50,7 @@ func (h *Harness) Key(namespace, name string) string {
 	if name == "" {
 		return sides.PodPrefix + namespace
 	}
-	return keyOf(namespace, name)
+	return sides.PodKey(namespace, name)
 }
 
 // EtcdHarness is a Harness whose backend takes any transaction and any Put, as etcd.

@@ -6,13 +6,8 @@ import (
 	"github.com/rvfloor/rvfloor/decorator/decoratortest"
 	"github.com/rvfloor/rvfloor/internal/backends"
 	"github.com/rvfloor/rvfloor/internal/fdbshim"
+	"github.com/rvfloor/rvfloor/internal/sides"
 )
-
-// gate is that of a process of the shim.
-type gate struct{ server *fdbshim.Server }
-
-func (g gate) Hold()    { g.server.HoldWatches() }
-func (g gate) Release() { g.server.ReleaseWatches() }
 
 // newHarness is an API server's storage over one process of a database, and a writer
 // over another, without faults.
@@ -21,7 +16,7 @@ func newHarness(t *testing.T, m mode) decoratortest.Harness {
 	database := newStore(t, m.config)
 	good, server := serve(t, database, fdbshim.Faults{}), serve(t, database, m.faults)
 	h := &backends.EtcdHarness{Client: connect(t, good), Harness: backends.Harness{
-		Raw: open(t, undecorated, good), Decorated: open(t, decorated(m.strategy), server), Gate: gate{server},
+		Raw: open(t, sides.Uncached, good), Decorated: open(t, decorated(m.strategy), server), Gate: &server.Watches,
 	}}
 	t.Cleanup(h.ReleaseWatch)
 	return h

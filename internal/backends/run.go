@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/rvfloor/rvfloor/internal/linear"
+	"github.com/rvfloor/rvfloor/internal/podclient"
 	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
@@ -54,7 +55,7 @@ func Run(ctx context.Context, cfg Config) (*linear.Report, error) {
 	defer stop()
 	watcher := clientv3.NewWatcher(cfg.Client)
 	defer watcher.Close()
-	end := r.newPod(endNamespace, endNamespace)
+	end := podclient.NewPod(endNamespace, endNamespace)
 	key, value, err := sides.EncodePod(end)
 	if err != nil {
 		return nil, err
@@ -66,15 +67,16 @@ func Run(ctx context.Context, cfg Config) (*linear.Report, error) {
 	var working sync.WaitGroup
 	for i, store := range cfg.Stores {
 		for j := range workers {
+			client := r.run.Client(fmt.Sprintf("server %d client %d", i, j))
 			w := &worker{
-				runner: r, store: store, random: rand.New(rand.NewPCG(uint64(i), uint64(j))),
-				client: r.run.Client(fmt.Sprintf("server %d client %d", i, j)),
+				runner: r, random: rand.New(rand.NewPCG(uint64(i), uint64(j))),
+				Client: podclient.Client{Store: store, Reads: client, Writes: []*linear.Client{client}},
 			}
 			working.Go(func() { w.work(ctx) })
 		}
 	}
 	working.Wait()
-	write := r.run.Client("the last").Write(linear.Create, linear.Change{Key: keyOf(endNamespace, endNamespace), Value: end.Spec.Hostname})
+	write := r.run.Client("the last").Write(linear.Create, podclient.Change(end))
 	resp, err := cfg.Client.Put(ctx, key, value)
 	if err != nil {
 		return nil, err
@@ -96,7 +98,6 @@ type runner struct {
 	cfg        Config
 	run        *linear.Run
 	operations atomic.Int64
-	values     atomic.Int64 // written so far
 }
 
 // tellTruth tells what became of the pods, from the first revision to the last write.

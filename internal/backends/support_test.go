@@ -1,7 +1,6 @@
 package backends_test
 
 import (
-	"context"
 	"os"
 	"testing"
 	"time"
@@ -9,13 +8,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
-	"go.uber.org/zap"
-	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/klog/v2"
 
 	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/decorator/apiserver"
+	"github.com/rvfloor/rvfloor/internal/backends"
 	"github.com/rvfloor/rvfloor/internal/fdbshim"
 	"github.com/rvfloor/rvfloor/internal/sides"
 )
@@ -38,20 +36,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// undecorated is upstream's storage without a cache.
-func undecorated() (generic.StorageDecorator, func() error, error) {
-	return generic.UndecoratedStorage, func() error { return nil }, nil
-}
-
 // decorated is what an API server has with rvfloor.
 func decorated(strategy decorator.Strategy) sides.Kind {
-	return func() (generic.StorageDecorator, func() error, error) {
-		backends, err := apiserver.New(apiserver.Config{Registerer: prometheus.NewRegistry(), Strategy: strategy})
-		if err != nil {
-			return nil, nil, err
-		}
-		return backends.StorageDecorator(), backends.Close, nil
-	}
+	return sides.With(apiserver.Config{Registerer: prometheus.NewRegistry(), Strategy: strategy})
 }
 
 // newStore makes a database for a test.
@@ -78,27 +65,10 @@ func serve(t *testing.T, store *fdbshim.Store, faults fdbshim.Faults) *fdbshim.S
 
 func connect(t *testing.T, server *fdbshim.Server) *clientv3.Client {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}, DialTimeout: time.Minute, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	return client
+	return backends.Connect(t, server.Endpoint())
 }
 
-// open makes a storage of pods that ends with the test.
 func open(t *testing.T, kind sides.Kind, server *fdbshim.Server) storage.Interface {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	store, end, err := sides.OpenAt(ctx, kind, server.Endpoint())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	})
-	return store
+	return backends.Open(t, sides.OpenAt, kind, server.Endpoint())
 }

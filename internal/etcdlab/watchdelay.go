@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/rvfloor/rvfloor/internal/gate"
 )
 
 // WatchDelay is a gRPC proxy before etcd. What etcd sends on watch streams arrives
@@ -28,10 +30,8 @@ type WatchDelay struct {
 	server   *grpc.Server
 	etcd     *grpc.ClientConn
 	delay    time.Duration
+	watches  gate.Gate
 	wg       sync.WaitGroup
-
-	mu   sync.Mutex
-	held chan struct{} // closed by Release; nil: nothing is held
 }
 
 // NewWatchDelay listens on loopback and forwards to target, which is written as for
@@ -79,39 +79,10 @@ func (w *WatchDelay) Endpoint() string { return "http://" + w.listener.Addr().St
 
 // Hold holds back, until Release, what etcd sends on watch streams from now on, and what
 // is late.
-func (w *WatchDelay) Hold() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.held == nil {
-		w.held = make(chan struct{})
-	}
-}
+func (w *WatchDelay) Hold() { w.watches.Hold() }
 
 // Release lets go what was held, in order. It may be called when nothing is held.
-func (w *WatchDelay) Release() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.held != nil {
-		close(w.held)
-		w.held = nil
-	}
-}
-
-// pass waits while watches are held.
-func (w *WatchDelay) pass(ctx context.Context) error {
-	w.mu.Lock()
-	held := w.held
-	w.mu.Unlock()
-	if held == nil {
-		return nil
-	}
-	select {
-	case <-held:
-		return nil
-	case <-ctx.Done():
-		return status.FromContextError(ctx.Err()).Err()
-	}
-}
+func (w *WatchDelay) Release() { w.watches.Release() }
 
 // Close ends all calls, stops listening and returns when all goroutines of the proxy
 // have ended. It may be called again.
@@ -134,7 +105,7 @@ func (w *WatchDelay) forward(_ any, client grpc.ServerStream) error {
 	}
 	delay, pass := time.Duration(0), func(context.Context) error { return nil }
 	if method == pb.Watch_Watch_FullMethodName {
-		delay, pass = w.delay, w.pass
+		delay, pass = w.delay, w.watches.Pass
 	}
 	replies := make(chan reply, repliesWaiting)
 	w.wg.Go(func() { forwardRequests(client, etcd) })
@@ -194,7 +165,7 @@ func sendReplies(ctx context.Context, client grpc.ServerStream, replies <-chan r
 				return status.FromContextError(ctx.Err()).Err()
 			}
 			if err := pass(ctx); err != nil {
-				return err
+				return status.FromContextError(err).Err()
 			}
 			if errors.Is(r.err, io.EOF) {
 				return nil

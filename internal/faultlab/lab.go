@@ -35,7 +35,6 @@ type lab struct {
 	acknowledged atomic.Pointer[revision.Ratchet] // the newest write of the present history
 	operations   atomic.Int64
 	bookmarks    atomic.Int64
-	values       atomic.Int64 // written so far
 	tally        tally
 }
 

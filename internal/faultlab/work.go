@@ -12,7 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/rvfloor/rvfloor/internal/linear"
+	"github.com/rvfloor/rvfloor/internal/podclient"
 	"github.com/rvfloor/rvfloor/internal/revision"
+	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
 const (
@@ -40,7 +42,7 @@ const (
 
 var (
 	// secondOpinion are keys whose histories porcupine judges too.
-	secondOpinion = []string{keyOf("a", "pod-0"), keyOf("b", "pod-1"), keyOf(leaseNamespace, "pod-000")}
+	secondOpinion = []string{sides.PodKey("a", "pod-0"), sides.PodKey("b", "pod-1"), sides.PodKey(leaseNamespace, "pod-000")}
 
 	namespaces = []string{"a", "b", crowded}
 	names      = []string{"pod-0", "pod-1", "pod-2", "pod-3"}
@@ -138,13 +140,13 @@ func (w *worker) step(ctx context.Context) error {
 	}
 	switch n := w.random.IntN(200); {
 	case n < 6:
-		return w.create(ctx, w.lab.newPod(namespace, name))
+		return w.create(ctx, podclient.NewPod(namespace, name))
 	case n < 14:
-		return w.update(ctx, w.lab.newPod(namespace, name))
+		return w.update(ctx, podclient.NewPod(namespace, name))
 	case n < 18:
 		return w.delete(ctx, namespace, name)
 	case n < 22:
-		return w.transact(ctx, 0, w.lab.newPod("a", name), w.lab.newPod("b", name))
+		return w.transact(ctx, 0, podclient.NewPod("a", name), podclient.NewPod("b", name))
 	case n < 34 && w.name == leasing:
 		if err := w.lease(ctx); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/stats"
 
+	"github.com/rvfloor/rvfloor/internal/gate"
 	"github.com/rvfloor/rvfloor/internal/revision"
 )
 
@@ -34,11 +35,14 @@ type Options struct {
 
 // Server is one process over a [Store].
 type Server struct {
+	// Watches holds back all that the watches of the process send, in order, while its
+	// other calls are answered.
+	Watches gate.Gate
+
 	store    *Store
 	opts     Options
 	member   uint64
 	faults   atomic.Pointer[Faults]
-	gate     gate
 	grpc     *grpc.Server
 	stopping chan struct{} // closed by Close
 	stop     sync.Once

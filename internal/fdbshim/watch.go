@@ -119,6 +119,14 @@ func (s *watchStream) create(r *pb.WatchCreateRequest) error {
 	return s.send(&pb.WatchResponse{Header: s.server.header(at), WatchId: w.id, Created: true})
 }
 
+// send sends, but for while watches are held back.
+func (s *watchStream) send(resp *pb.WatchResponse) error {
+	if err := s.server.Watches.Pass(s.stream.Context()); err != nil {
+		return err
+	}
+	return s.stream.Send(resp)
+}
+
 // cancel ends the watch that a response names, and says so. An unknown one is left
 // unanswered, as by etcd.
 func (s *watchStream) cancel(resp *pb.WatchResponse) error {

@@ -131,7 +131,7 @@ func TestSharedStream(t *testing.T) {
 func TestHoldWatches(t *testing.T) {
 	server, client := serve(t, newStore(t, fdbshim.Config{}), fdbshim.Options{})
 	w := watch(t, client, "/a")
-	server.HoldWatches()
+	server.Watches.Hold()
 	var want []int64
 	for range 100 {
 		want = append(want, put(t, client, "/a", ""))
@@ -140,10 +140,10 @@ func TestHoldWatches(t *testing.T) {
 	if len(w.out) > 0 {
 		t.Errorf("got %+v while watches are held", w.next())
 	}
-	server.ReleaseWatches()
+	server.Watches.Release()
 	if got := w.revisions(len(want)); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	server.HoldWatches() // and closed with that
+	server.Watches.Hold() // and closed with that
 	put(t, client, "/a", "")
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Kind is what makes the storage of a side, and what ends it after all its
-// storages: Stock or RVFloor.
+// storages: Stock, RVFloor, With or Uncached.
 type Kind func() (generic.StorageDecorator, func() error, error)
 
 // Stock is what an API server has without rvfloor.
@@ -25,12 +25,22 @@ func Stock() (generic.StorageDecorator, func() error, error) {
 }
 
 // RVFloor is what an API server has with rvfloor as it comes.
-func RVFloor() (generic.StorageDecorator, func() error, error) {
-	backends, err := apiserver.New(apiserver.Config{})
-	if err != nil {
-		return nil, nil, err
+func RVFloor() (generic.StorageDecorator, func() error, error) { return With(apiserver.Config{})() }
+
+// With is what an API server has with rvfloor, configured so.
+func With(cfg apiserver.Config) Kind {
+	return func() (generic.StorageDecorator, func() error, error) {
+		backends, err := apiserver.New(cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		return backends.StorageDecorator(), backends.Close, nil
 	}
-	return backends.StorageDecorator(), backends.Close, nil
+}
+
+// Uncached is upstream's storage without a cache.
+func Uncached() (generic.StorageDecorator, func() error, error) {
+	return generic.UndecoratedStorage, func() error { return nil }, nil
 }
 
 // Open is OpenAt behind a port.

@@ -54,13 +54,16 @@ func encodePod(namespace string, i int) (key, value string, err error) {
 	})
 }
 
+// PodKey is the key by which a storage knows a pod.
+func PodKey(namespace, name string) string { return PodPrefix + namespace + "/" + name }
+
 // EncodePod is a pod as an API server keeps it in etcd.
 func EncodePod(pod *example.Pod) (key, value string, err error) {
 	data, err := runtime.Encode(codec, pod)
 	if err != nil {
 		return "", "", fmt.Errorf("sides: encode a pod: %w", err)
 	}
-	return etcdPrefix + PodPrefix + pod.Namespace + "/" + pod.Name, string(data), nil
+	return etcdPrefix + PodKey(pod.Namespace, pod.Name), string(data), nil
 }
 
 // DecodePod is the pod that an API server keeps in etcd at the key, without its

@@ -6,6 +6,8 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc/stats"
+
+	"github.com/rvfloor/rvfloor/internal/gate"
 )
 
 // Port is the etcd address of one side. Its methods may be called from any
@@ -13,11 +15,14 @@ import (
 type Port struct {
 	// Endpoint is what its clients dial.
 	Endpoint string
+	// Watches holds back all that etcd sends on the side's Watch streams, in order, while
+	// its other calls are answered. A proxy cannot do that: upstream's clients have both on
+	// one connection.
+	Watches gate.Gate
 
 	mu   sync.Mutex
 	now  Counts // Connections: their peak since Measure
 	open int64
-	held chan struct{} // closed by ReleaseWatches; nil while nothing is held back
 }
 
 // Counts are what one side asked of etcd, as the server saw it.

@@ -62,8 +62,8 @@ func TestHoldWatches(t *testing.T) {
 	expect(write())
 
 	port := l.Ports[0]
-	port.HoldWatches()
-	defer port.ReleaseWatches()
+	port.Watches.Hold()
+	defer port.Watches.Release()
 	held := write()
 	end := port.Measure()
 	const gets = 100
@@ -78,7 +78,7 @@ func TestHoldWatches(t *testing.T) {
 		t.Fatalf("the watch has %+v while it is held back", got)
 	default:
 	}
-	port.ReleaseWatches()
+	port.Watches.Release()
 	expect(held)
 	expect(write())
 }

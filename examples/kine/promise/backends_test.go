@@ -5,14 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/rvfloor/rvfloor/examples/kine/process"
+	"github.com/rvfloor/rvfloor/internal/backends"
 )
 
 // backend is what kine keeps its data in, and how many kines share it.
@@ -44,9 +43,9 @@ const backendEnv = "RVFLOOR_KINE_BACKEND"
 
 // over runs a test for each backend, in a process of its own: what upstream learns of a
 // backend's features it learns once per process.
-func over(t *testing.T, test func(*testing.T, backend), backends ...backend) {
+func over(t *testing.T, test func(*testing.T, backend), all ...backend) {
 	if name, ok := os.LookupEnv(backendEnv); ok {
-		for _, b := range backends {
+		for _, b := range all {
 			if b.name == name {
 				test(t, b)
 			}
@@ -57,7 +56,7 @@ func over(t *testing.T, test func(*testing.T, backend), backends ...backend) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range backends {
+	for _, b := range all {
 		t.Run(b.name, func(t *testing.T) {
 			if b.long && testing.Short() {
 				t.Skip("it takes longer than -short allows")
@@ -97,9 +96,6 @@ type kines struct {
 	client *clientv3.Client
 }
 
-// names keeps the logs of kines apart.
-var names atomic.Int64
-
 // start starts the kines of a backend, over a new database.
 func start(t *testing.T, b backend) *kines {
 	t.Helper()
@@ -109,7 +105,7 @@ func start(t *testing.T, b backend) *kines {
 	}
 	k := &kines{}
 	for range b.processes {
-		cfg.Name = fmt.Sprintf("%d-", names.Add(1))
+		cfg.Name = unique() + "-" // keeps the logs apart
 		p, err := process.Start(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -125,20 +121,10 @@ func start(t *testing.T, b backend) *kines {
 		})
 		k.all = append(k.all, p)
 	}
-	k.client = connect(t, k.first())
+	k.client = backends.Connect(t, k.first())
 	return k
 }
 
 // first and last are endpoints: the same where there is one kine.
 func (k *kines) first() string { return k.all[0].Endpoint() }
 func (k *kines) last() string  { return k.all[len(k.all)-1].Endpoint() }
-
-func connect(t *testing.T, endpoint string) *clientv3.Client {
-	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	return client
-}

@@ -26,20 +26,20 @@ type side struct {
 // openSides are upstream's storage and rvfloor's over a hundred pods.
 func openSides(t *testing.T, k *kines) (stock, ours *side) {
 	t.Helper()
-	writer := open(t, raw, k.first())
+	writer := open(t, sides.Uncached, k.first())
 	for range sides.Pods {
 		if err := createPod(t.Context(), writer); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return &side{name: "upstream", store: open(t, sides.Stock, k.last())}, &side{name: "rvfloor", store: open(t, rvfloor, k.last())}
+	return &side{name: "upstream", store: open(t, sides.Stock, k.last())}, &side{name: "rvfloor", store: open(t, rvfloor(), k.last())}
 }
 
 // createPod creates one of which nothing is said but that it is there.
 func createPod(ctx context.Context, writer storage.Interface) error {
 	pod := &example.Pod{}
 	pod.Namespace, pod.Name = "default", unique()
-	return writer.Create(ctx, keyOf("default", pod.Name), pod, nil, 0)
+	return writer.Create(ctx, sides.PodKey("default", pod.Name), pod, nil, 0)
 }
 
 // ask lists all pods at the newest, after a write that was acknowledged at the revision.

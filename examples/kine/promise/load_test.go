@@ -12,13 +12,11 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/rvfloor/rvfloor/internal/linear"
+	"github.com/rvfloor/rvfloor/internal/podclient"
 	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
@@ -64,8 +62,9 @@ func startLoad(t *testing.T, k *kines, stores ...storage.Interface) *load {
 	for i, store := range stores {
 		l.working.Go(func() { l.follow(ctx, store, fmt.Sprintf("watch of server %d", i)) })
 		for j := range workers {
-			w := &worker{load: l, store: store, client: l.run.Client(fmt.Sprintf("server %d client %d", i, j)),
-				random: rand.New(rand.NewPCG(uint64(i), uint64(j)))}
+			client := l.run.Client(fmt.Sprintf("server %d client %d", i, j))
+			w := &worker{load: l, random: rand.New(rand.NewPCG(uint64(i), uint64(j))), Client: podclient.Client{
+				Store: store, Reads: client, Writes: []*linear.Client{client}, CreatedAnywhere: true}}
 			l.working.Go(func() { w.work(ctx) })
 		}
 	}
@@ -175,12 +174,9 @@ func (l *load) follow(ctx context.Context, store storage.Interface, name string)
 		}
 		recorded := client.Watch(sides.PodPrefix, revision)
 		for event := range events.ResultChan() {
-			pod, ok := event.Object.(*example.Pod)
-			if !ok {
+			if !podclient.Deliver(recorded, event) {
 				break // an error: it lists again
 			}
-			it := item(pod)
-			recorded.Delivered(linear.Event{Key: it.Key, Value: it.Value, Revision: it.Revision, Deleted: event.Type == watch.Deleted})
 		}
 		events.Stop()
 	}
@@ -196,8 +192,7 @@ func sleep(ctx context.Context, d time.Duration) {
 // worker is one client of one API server.
 type worker struct {
 	*load
-	store  storage.Interface
-	client *linear.Client
+	podclient.Client
 	random *rand.Rand
 }
 
@@ -226,101 +221,42 @@ func (w *worker) outlived(call context.Context) {
 
 func (w *worker) step(ctx context.Context) error {
 	namespace, name := fmt.Sprintf("n%d", w.random.IntN(2)), fmt.Sprintf("pod-%d", w.random.IntN(4))
+	pod := podclient.NewPod(namespace, name)
 	switch n := w.random.IntN(100); {
 	case n < 8:
-		return w.write(ctx, linear.Create, namespace, name)
+		return w.wrote(podclient.Change(pod))(w.Create(ctx, pod))
 	case n < 20:
-		return w.write(ctx, linear.Update, namespace, name)
+		return w.wrote(podclient.Change(pod))(w.Update(ctx, pod))
 	case n < 26:
-		return w.write(ctx, linear.Delete, namespace, name)
+		_, err := w.Delete(ctx, namespace, name)
+		return err
 	case n < 60:
-		return w.list(ctx, namespace, "")
+		_, err := w.List(ctx, namespace, sides.Everything(""))
+		return w.read(err)
 	case n < 75:
-		return w.list(ctx, namespace, "0")
+		_, err := w.List(ctx, namespace, sides.Everything("0"))
+		return w.read(err)
 	default:
-		return w.get(ctx, namespace, name, []string{"", "0"}[w.random.IntN(2)])
+		return w.read(w.Get(ctx, namespace, name, []string{"", "0"}[w.random.IntN(2)]))
 	}
 }
 
-func keyOf(namespace, name string) string { return sides.PodPrefix + namespace + "/" + name }
-
-func item(pod *example.Pod) linear.Item {
-	revision, _ := sides.Versioner.ObjectResourceVersion(pod) // 0: no answer has it, so that it is judged to be wrong
-	return linear.Item{Key: keyOf(pod.Namespace, pod.Name), Value: pod.Spec.Hostname, Revision: revision}
-}
-
-// write makes one write. One that may have taken effect, or may yet, is left open.
-func (w *worker) write(ctx context.Context, kind linear.WriteKind, namespace, name string) error {
-	key, out := keyOf(namespace, name), &example.Pod{}
-	change := linear.Change{Key: key, Value: unique(), Deleted: kind == linear.Delete}
-	begun := w.client.Write(kind, change)
-	var err error
-	switch kind {
-	case linear.Create:
-		pod := &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: example.PodSpec{Hostname: change.Value}}
-		err = w.store.Create(ctx, key, pod, out, 0)
-	case linear.Update:
-		err = w.store.GuaranteedUpdate(ctx, key, out, false, nil, func(object runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
-			object.(*example.Pod).Spec.Hostname = change.Value
-			return object, nil, nil
-		}, nil)
-	default:
-		err = w.store.Delete(ctx, key, out, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
-	}
+// read counts a read that was answered.
+func (w *worker) read(err error) error {
 	if err == nil {
-		revision := item(out).Revision
-		if kind == linear.Create {
-			// What kine says of an object that is created once more is some other revision. The
-			// history has the write's own, by its value.
-			revision = 0
-		}
-		begun.Acknowledged(revision)
-		if kind != linear.Delete {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.acknowledged[linear.Change{Key: key, Value: change.Value}] = true
-		}
-		return nil
-	}
-	if storage.IsExist(err) || storage.IsNotFound(err) {
-		begun.Failed()
-		return nil
+		w.reads.Add(1)
 	}
 	return err
 }
 
-func (w *worker) list(ctx context.Context, namespace, resourceVersion string) error {
-	read := w.client.List(sides.PodPrefix+namespace+"/", resourceVersion)
-	var list example.PodList
-	if err := w.store.GetList(ctx, sides.PodPrefix+namespace, sides.Everything(resourceVersion), &list); err != nil {
-		read.Failed()
+// wrote notes a create or update that was acknowledged.
+func (w *worker) wrote(change linear.Change) func(revision uint64, err error) error {
+	return func(revision uint64, err error) error {
+		if revision > 0 {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.acknowledged[change] = true
+		}
 		return err
 	}
-	revision, err := sides.Versioner.ParseResourceVersion(list.ResourceVersion)
-	if err != nil {
-		return err
-	}
-	items := make([]linear.Item, len(list.Items))
-	for i := range list.Items {
-		items[i] = item(&list.Items[i])
-	}
-	read.Answered(revision, items...)
-	w.reads.Add(1)
-	return nil
-}
-
-func (w *worker) get(ctx context.Context, namespace, name, resourceVersion string) error {
-	read, pod := w.client.Get(keyOf(namespace, name), resourceVersion), &example.Pod{}
-	err := w.store.Get(ctx, keyOf(namespace, name), storage.GetOptions{ResourceVersion: resourceVersion}, pod)
-	switch {
-	case err == nil:
-		read.Answered(0, item(pod))
-	case storage.IsNotFound(err):
-		read.Answered(0)
-	default:
-		read.Failed()
-		return err
-	}
-	w.reads.Add(1)
-	return nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/decorator/probe"
+	"github.com/rvfloor/rvfloor/internal/backends"
 	"github.com/rvfloor/rvfloor/internal/etcdlab"
 	"github.com/rvfloor/rvfloor/internal/fdbshim"
 	"github.com/rvfloor/rvfloor/internal/sides"
@@ -26,7 +27,7 @@ var writeTable = flag.Bool("write", false, "make docs/backends.md anew")
 
 const (
 	tableFile    = "../../../docs/backends.md"
-	tableCommand = "cd examples/kine && go test -count 1 -timeout 60m -run Table ./promise -write"
+	tableCommand = "cd examples/kine && go test -tags nats -count 1 -timeout 60m -run Table ./promise -write"
 	// rowEnv has the endpoints that a test process is to look at, and rowFile is what it
 	// answers.
 	rowEnv, rowFileEnv = "RVFLOOR_BACKEND_ENDPOINTS", "RVFLOOR_BACKEND_ROW"
@@ -53,6 +54,9 @@ type row struct {
 
 const lostEvents = "16 writers at once: a client that lists and watches loses keys for good (kine#676). No decorator can mend that; `go test -run Linear -v ./promise` counts them"
 
+// tagged are backends that are built with a tag.
+var tagged []subject
+
 func subjects() []subject {
 	all := []subject{
 		{name: "etcd 3.7 (embedded)", start: func(t *testing.T) []string { return etcdlab.Run(t, etcdlab.Config{}).Endpoints() }},
@@ -65,6 +69,7 @@ func subjects() []subject {
 		{name: "kine 0.17.5, PostgreSQL 15", start: overKine(postgres), known: lostEvents},
 		{name: "kine 0.17.5, PostgreSQL 15, two kines", start: overKine(postgreses), known: lostEvents},
 	}
+	all = append(all, tagged...)
 	etcd := fdbshim.Config{LikeEtcd: true}
 	for _, shim := range []struct {
 		name   string
@@ -131,6 +136,9 @@ func TestTable(t *testing.T) {
 	if !*writeTable {
 		t.Skip("not without -write")
 	}
+	if tagged == nil {
+		t.Fatal("not without -tags nats")
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, tableHead, tableCommand)
 	for _, s := range subjects() {
@@ -185,8 +193,8 @@ func ask(t *testing.T, s subject) row {
 // lookAt is the process of a row. Writes go to the first endpoint, API servers to the last.
 func lookAt(t *testing.T, endpoints []string) {
 	first, last := endpoints[0], endpoints[len(endpoints)-1]
-	writer := connect(t, first)
-	report, err := probe.Observe(t.Context(), probe.Config{Clients: []*clientv3.Client{writer, connect(t, last)}, Effort: time.Second, Limit: time.Minute})
+	writer := backends.Connect(t, first)
+	report, err := probe.Observe(t.Context(), probe.Config{Clients: []*clientv3.Client{writer, backends.Connect(t, last)}, Effort: time.Second, Limit: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

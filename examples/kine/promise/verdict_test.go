@@ -8,6 +8,7 @@ import (
 
 	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/decorator/probe"
+	"github.com/rvfloor/rvfloor/internal/backends"
 )
 
 // TestVerdict: ten probes of a kine say the same, and what is sound there.
@@ -18,7 +19,7 @@ func TestVerdict(t *testing.T) {
 	}
 	over(t, func(t *testing.T, b backend) {
 		k := start(t, b)
-		clients := []*clientv3.Client{connect(t, k.first()), connect(t, k.last())}
+		clients := []*clientv3.Client{backends.Connect(t, k.first()), backends.Connect(t, k.last())}
 		for i := range 10 {
 			report, err := probe.Observe(t.Context(), probe.Config{Clients: clients, Limit: time.Minute})
 			if err != nil {
