@@ -8,11 +8,8 @@ import (
 	"time"
 
 	"github.com/k3s-io/kine/pkg/drivers/nats/server"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/rvfloor/rvfloor/decorator"
-	"github.com/rvfloor/rvfloor/decorator/probe"
-	"github.com/rvfloor/rvfloor/internal/backends"
 	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
@@ -45,12 +42,8 @@ func inNATS(t *testing.T) (dsn string) {
 func TestNATS(t *testing.T) {
 	over(t, func(t *testing.T, b backend) {
 		k := start(t, b)
-		clients := []*clientv3.Client{backends.Connect(t, k.first()), backends.Connect(t, k.last())}
 		for i := range 10 {
-			report, err := probe.Observe(t.Context(), probe.Config{Clients: clients, Limit: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			report := verdict(t, k)
 			floor := report.Finding("linearizable_floor")
 			t.Logf("probe %d, %v ms: %s: %s", i, report.TookMillis, floor.Seen, floor.Example)
 			if floor.Verdict != decorator.VerdictNo || report.Strategies != nil || report.Safe() != decorator.VerdictNo {

@@ -19,16 +19,23 @@ func TestVerdict(t *testing.T) {
 	}
 	over(t, func(t *testing.T, b backend) {
 		k := start(t, b)
-		clients := []*clientv3.Client{backends.Connect(t, k.first()), backends.Connect(t, k.last())}
 		for i := range 10 {
-			report, err := probe.Observe(t.Context(), probe.Config{Clients: clients, Limit: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			report := verdict(t, k)
 			t.Logf("probe %d, %v ms, %d writes: %s", i, report.TookMillis, report.Writes, report.Finding("progress_reaches").Seen)
 			if report.Strategies[0] != want[b.name] || report.Problem != "" {
 				t.Errorf("probe %d: %v: %s %s", i, report.Strategies, report.Reason, report.Problem)
 			}
 		}
 	}, memory, sqlite, atLength(sqlites))
+}
+
+// verdict probes kines, through the first and the last.
+func verdict(t *testing.T, k *kines) probe.Report {
+	t.Helper()
+	clients := []*clientv3.Client{backends.Connect(t, k.first()), backends.Connect(t, k.last())}
+	report, err := probe.Observe(t.Context(), probe.Config{Clients: clients, Limit: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
 }
