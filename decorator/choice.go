@@ -89,10 +89,9 @@ func (b *Backend) SetProperties(p Properties) {
 // provable is that a resource has a Prover.
 func (c *chooser) provable() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.proves = true
-	moved := c.chooseLocked()
-	c.mu.Unlock()
-	c.follow(moved)
+	c.chooseLocked() // nobody waits who would be served in another way
 }
 
 // found changes what was seen, by what has come to light since.

@@ -1,0 +1,260 @@
+package decorator
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rvfloor/rvfloor/freshness"
+)
+
+// TestTrialsOneAtATime: a trial that runs is the only one, whatever fails meanwhile.
+func TestTrialsOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		trials := newTrials()
+		begun, proceed := 0, make(chan bool)
+		trial := func(context.Context) bool {
+			begun++
+			return <-proceed
+		}
+		wantBegun := func(want int) {
+			t.Helper()
+			trials.begin(trial)
+			settled()
+			if begun != want {
+				t.Fatalf("%d trials have begun, want %d", begun, want)
+			}
+		}
+		trials.failed()
+		wantBegun(0)
+		time.Sleep(trialEach)
+		wantBegun(1)
+		trials.failed()
+		time.Sleep(maxTrialEach)
+		wantBegun(1)
+		proceed <- false
+		settled()
+		time.Sleep(2*trialEach - 1)
+		wantBegun(1) // each wait is twice the one before
+		time.Sleep(1)
+		wantBegun(2)
+
+		// What failed within calmAfter of a trial that fared well is tried as late as if
+		// that had failed; what fails later, soon.
+		proceed <- true
+		settled()
+		trials.failed()
+		time.Sleep(4*trialEach - 1)
+		wantBegun(2)
+		time.Sleep(1)
+		wantBegun(3)
+		proceed <- true
+		settled()
+		time.Sleep(calmAfter + 1)
+		trials.failed()
+		time.Sleep(trialEach)
+		wantBegun(4)
+		proceed <- true
+
+		time.Sleep(time.Hour)
+		trials.close()
+		wantBegun(4)
+	})
+}
+
+// TestFailuresAreTriedLater: who comes right after a failure is served, and tries nothing.
+func TestFailuresAreTriedLater(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		r.backend.SetProperties(sane)
+		r.cached.DropProgress(true)
+		r.wantFresh(2500 * time.Millisecond)
+		before := r.cached.Calls().Kicks
+		r.wantFresh(0)
+		time.Sleep(trialEach - time.Millisecond)
+		r.wantFresh(0)
+		settled()
+		if got := r.cached.Calls().Kicks - before; got != 0 {
+			t.Errorf("%d requests within a second of the failure", got)
+		}
+		// What was found is forgotten with new properties.
+		r.cached.DropProgress(false)
+		r.backend.SetProperties(sane)
+		r.wantStrategy(StrategyRequest)
+		if failures := r.backend.Status().Strategy.Failures; len(failures) != 0 {
+			t.Errorf("failures are %+v", failures)
+		}
+		r.wantFresh(10 * time.Millisecond)
+	})
+}
+
+// TestNudgesAreTriedWithAWrite: where nothing but a write moves progress, a trial of nudges
+// makes one.
+func TestNudgesAreTriedWithAWrite(t *testing.T) {
+	s, nudges := standing(Config{})
+	bubble(t, s, func(t *testing.T, r *rig) {
+		moves := nudges.onSend
+		nudges.onSend = func() error { return errors.New("read only") }
+		stands := sane
+		stands.ProgressReaches = VerdictNo
+		r.backend.SetProperties(stands)
+		r.cached.FreezeProgress(true)
+		r.wantFresh(2500 * time.Millisecond)
+		r.wantStrategy(StrategyDirect)
+		nudges.onSend = moves
+		time.Sleep(maxTrialEach)
+		r.memory.Bump()
+		r.wantFresh(0)
+		settled()
+		r.wantStrategy(StrategyNudge)
+		r.wantFresh(20 * time.Millisecond)
+	})
+}
+
+// TestRequestIsTriedWhenCalm: requests alone are not tried while nudges are in use.
+func TestRequestIsTriedWhenCalm(t *testing.T) {
+	s, _ := standing(Config{})
+	bubble(t, s, func(t *testing.T, r *rig) {
+		r.backend.SetProperties(sane)
+		r.cached.FreezeProgress(true)
+		r.wantFresh(time.Second)
+		r.wantStrategy(StrategyNudge)
+		r.cached.FreezeProgress(false)
+		time.Sleep(calmAfter / 2)
+		r.wantFresh(20 * time.Millisecond)
+		settled()
+		r.wantStrategy(StrategyNudge)
+		time.Sleep(calmAfter)
+		r.wantFresh(20 * time.Millisecond)
+		settled()
+		r.wantStrategy(StrategyRequest)
+	})
+}
+
+// TestCachesDiffer: a strategy is of a cache that has what it takes, and of no other.
+func TestCachesDiffer(t *testing.T) {
+	feed := &Feed{}
+	proves := &Feed{resource: Resource{Prove: func(context.Context, uint64) (Proof, error) { return Proof{}, nil }}}
+	c := &choice{strategies: []Strategy{StrategyRangeProof, StrategyNudge}}
+	w := &choice{strategies: []Strategy{StrategyWrite, StrategyDirect}}
+	for name, got := range map[string][2]Strategy{
+		"no Feed":          {c.first(nil), StrategyNudge},
+		"no Prover":        {c.first(feed), StrategyNudge},
+		"a Prover":         {c.first(proves), StrategyRangeProof},
+		"no Feed to write": {w.first(nil), StrategyDirect},
+		"a Feed to write":  {w.first(feed), StrategyWrite},
+	} {
+		if got[0] != got[1] {
+			t.Errorf("%s: got %s, want %s", name, got[0], got[1])
+		}
+	}
+}
+
+// stuckSoon is long enough for requests to be as rare as they get, and not for what stands
+// still to be found out.
+const stuckSoon = 400 * time.Millisecond
+
+// TestMovingAsksAtOnce: who waits when another strategy is taken is served by that without
+// a backoff's delay.
+func TestMovingAsksAtOnce(t *testing.T) {
+	s, nudges := standing(Config{})
+	bubble(t, s, func(t *testing.T, r *rig) {
+		r.backend.SetProperties(sane)
+		r.cached.FreezeProgress(true)
+		r.memory.Bump()
+		answered := r.lists()
+		time.Sleep(stuckSoon)
+		wantNoAnswer(t, answered)
+		stands := sane
+		stands.ProgressReaches = VerdictNo
+		r.backend.SetProperties(stands)
+		time.Sleep(5 * time.Millisecond) // a reply that is too low, and a write
+		wantNames(t, answered)
+		if got := nudges.writes.Load(); got != 1 {
+			t.Errorf("%d nudges", got)
+		}
+	})
+}
+
+// TestOneStrategyIsNotLeft: where there is no other, nothing is noted as failed, and the
+// backend is looked at no more than before.
+func TestOneStrategyIsNotLeft(t *testing.T) {
+	bubble(t, setup{cfg: Config{Strategy: StrategyRequest}}, func(t *testing.T, r *rig) {
+		r.cached.DropProgress(true)
+		r.memory.Bump()
+		if _, err := list(t.Context(), r.store, everything("")); !errors.Is(err, ErrNotFresh) {
+			t.Errorf("got %v", err)
+		}
+		if failures := r.backend.Status().Strategy.Failures; len(failures) != 0 {
+			t.Errorf("failures are %+v", failures)
+		}
+	})
+}
+
+// TestFailuresAreProbed: a strategy that fails is a reason to look again.
+func TestFailuresAreProbed(t *testing.T) {
+	probes := 0
+	probe := func(context.Context) (Properties, error) {
+		probes++
+		return sane, nil
+	}
+	bubble(t, setup{cfg: Config{Probe: probe}}, func(t *testing.T, r *rig) {
+		settled()
+		r.cached.DropProgress(true)
+		r.wantFresh(2500 * time.Millisecond)
+		r.wantStrategy(StrategyDirect)
+		time.Sleep(doubtProbe)
+		settled()
+		if probes != 2 {
+			t.Errorf("%d probes, want the first and one for the failure", probes)
+		}
+		r.cached.DropProgress(false)
+	})
+}
+
+// TestNudgesDue: where it is known that writes help each target has one, and where it is
+// not, each nudgeEach.
+func TestNudgesDue(t *testing.T) {
+	for name, test := range map[string]struct {
+		seen   func(*Properties)
+		helped bool
+		want   int64
+	}{
+		"progress is known to stand still": {func(p *Properties) { p.ProgressReaches = VerdictNo }, false, 3},
+		"not known":                        {func(p *Properties) {}, false, 1},
+		"they have helped":                 {func(p *Properties) {}, true, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := &nudgeable{Source: freshness.SourceFunc(func(context.Context) (uint64, error) { return 1, nil })}
+				b, err := NewBackend(Config{Source: source})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer b.Close()
+				seen := sane
+				test.seen(&seen)
+				b.SetProperties(seen)
+				b.nudges.answered(5) // none was written yet, so it is not for what was
+				write := func(target uint64) {
+					t.Helper()
+					if err := b.nudges.write(t.Context(), target); err != nil {
+						t.Error(err)
+					}
+				}
+				write(10)
+				if test.helped {
+					b.nudges.answered(10)
+				}
+				for range 2 {
+					write(11)
+					write(12)
+				}
+				if got := source.writes.Load(); got != test.want {
+					t.Errorf("%d writes, want %d", got, test.want)
+				}
+			})
+		})
+	}
+}
