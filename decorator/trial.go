@@ -26,7 +26,7 @@ type trials struct {
 	due  atomic.Int64 // when the next is, unix time in ns
 
 	mu      sync.Mutex
-	busy    bool // one runs, and its end says when the next is due
+	busy    bool // one runs
 	running sync.WaitGroup
 	wait    time.Duration // before the next
 	fared   time.Time     // when the newest strategy had worked
@@ -44,9 +44,7 @@ func (t *trials) failed() {
 	if time.Since(t.fared) > calmAfter {
 		t.wait = trialEach
 	}
-	if !t.busy {
-		t.due.Store(time.Now().Add(t.wait).UnixNano())
-	}
+	t.due.Store(time.Now().Add(t.wait).UnixNano())
 }
 
 // begin runs one trial, if it is due and none runs. It is true for a strategy that works.

@@ -112,6 +112,48 @@ func TestNudgesAreTriedWithAWrite(t *testing.T) {
 	})
 }
 
+// TestTrialsNeedTheFloor: answers that stay below it are no sign that requests work.
+func TestTrialsNeedTheFloor(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		r.backend.SetProperties(sane)
+		r.cached.FreezeProgress(true)
+		r.wantFresh(time.Second)
+		r.wantStrategy(StrategyDirect)
+		time.Sleep(maxTrialEach)
+		r.memory.Bump()
+		r.wantFresh(0)
+		time.Sleep(2 * trialTime)
+		r.wantStrategy(StrategyDirect)
+	})
+}
+
+// TestProofsAreTriedBesideWriters: on a resource that is written all the time no range
+// proves anything; that they are answered is enough.
+func TestProofsAreTriedBesideWriters(t *testing.T) {
+	only := sane
+	only.ProgressAnswered = VerdictNo
+	provable(t, Config{Strategy: StrategyAuto}, func(t *testing.T, r *rig) {
+		r.backend.SetProperties(only)
+		r.proving = func(context.Context, Proof) (Proof, error) { return Proof{}, errors.New("Unimplemented") }
+		r.memory.Bump()
+		r.wantFresh(0)
+		r.wantStrategy(StrategyDirect)
+		r.proving = func(_ context.Context, p Proof) (Proof, error) {
+			p.Newer = true
+			return p, nil
+		}
+		time.Sleep(maxTrialEach)
+		r.memory.Bump()
+		r.wantFresh(0)
+		settled()
+		r.wantStrategy(StrategyDirect)
+		r.put("written")
+		time.Sleep(trialAsks)
+		settled()
+		r.wantStrategy(StrategyRangeProof)
+	})
+}
+
 // TestRequestIsTriedWhenCalm: requests alone are not tried while nudges are in use.
 func TestRequestIsTriedWhenCalm(t *testing.T) {
 	s, _ := standing(Config{})
