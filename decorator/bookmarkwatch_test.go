@@ -173,12 +173,17 @@ func TestBookmarksNeverBelowWhatWasSent(t *testing.T) {
 		{mark(7), 0},
 		{mark(8), 8},
 	} {
+		before := short(step.in)
 		var got uint64
-		if out := b.whole(step.in); out.Object != nil {
+		out := b.whole(step.in)
+		if out.Object != nil {
 			got = revisionOf(t, out)
 		}
-		if got != step.want {
-			t.Errorf("%s goes out at %d, want %d", short(step.in), got, step.want)
+		if got != step.want || (out.Object != nil) != (step.want != 0) {
+			t.Errorf("%s goes out at %d, want %d", before, got, step.want)
+		}
+		if after := short(step.in); after != before { // others have it too
+			t.Errorf("%s has become %s", before, after)
 		}
 	}
 }

@@ -28,7 +28,7 @@ type nudge struct {
 
 // Advance is strategy's.
 func (n nudge) Advance(ctx context.Context, target uint64) error {
-	if target > 0 && n.below() {
+	if n.below() {
 		_ = n.nudges.write(ctx, target) // it is counted, and the request may do without
 	}
 	return n.request.Advance(ctx, target)

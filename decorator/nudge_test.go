@@ -1,6 +1,8 @@
 package decorator
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -105,6 +107,95 @@ func TestNudgesAreShared(t *testing.T) {
 		proceed <- struct{}{}
 		callers.Wait()
 	})
+}
+
+// TestNudgesDue: where it is known that writes help each target has one, and where it is
+// not, each nudgeEach.
+func TestNudgesDue(t *testing.T) {
+	for name, test := range map[string]struct {
+		seen   func(*Properties)
+		helped bool
+		want   int64
+	}{
+		"progress is known to stand still": {func(p *Properties) { p.ProgressReaches = VerdictNo }, false, 3},
+		"not known":                        {func(p *Properties) {}, false, 1},
+		"they have helped":                 {func(p *Properties) {}, true, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := &nudgeable{Source: freshness.SourceFunc(func(context.Context) (uint64, error) { return 1, nil })}
+				b, err := NewBackend(Config{Source: source})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer b.Close()
+				seen := sane
+				test.seen(&seen)
+				b.SetProperties(seen)
+				b.nudges.answered(5) // none was written yet, so it is not for what was
+				write := func(target uint64) {
+					t.Helper()
+					if err := b.nudges.write(t.Context(), target); err != nil {
+						t.Error(err)
+					}
+				}
+				write(10)
+				if test.helped {
+					b.nudges.answered(10)
+				}
+				for range 2 {
+					write(11)
+					write(12)
+				}
+				if got := source.writes.Load(); got != test.want {
+					t.Errorf("%d writes, want %d", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestNudgesAreMadeAgain: a write that failed was made for nobody.
+func TestNudgesAreMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &nudgeable{Source: source(1), onSend: func() error { return errors.New("no quorum") }}
+		b, err := NewBackend(Config{Source: source, Strategy: StrategyNudge})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		if err := b.nudges.write(t.Context(), 10); err == nil {
+			t.Error("it did not fail")
+		}
+		source.onSend = nil
+		before := source.writes.Load()
+		for range 2 {
+			if err := b.nudges.write(t.Context(), 10); err != nil {
+				t.Error(err)
+			}
+		}
+		if got := source.writes.Load() - before; got != 1 {
+			t.Errorf("%d writes, want one", got)
+		}
+	})
+}
+
+// TestNudgesOnlyWhereAnswersAreBelow: where an answer suffices nothing is written.
+func TestNudgesOnlyWhereAnswersAreBelow(t *testing.T) {
+	for name, feedless := range map[string]bool{"with a Feed": false, "without": true} {
+		t.Run(name, func(t *testing.T) {
+			s, nudges := standing(Config{Strategy: StrategyNudge})
+			s.feedless = feedless
+			bubble(t, s, func(t *testing.T, r *rig) {
+				for range 3 {
+					r.wantFresh(200 * time.Millisecond)
+				}
+				if got := nudges.writes.Load(); got != 0 {
+					t.Errorf("%d nudges", got)
+				}
+			})
+		})
+	}
 }
 
 // TestSentinelNudges: etcd's source can.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -110,6 +111,64 @@ func TestFaultsAreProbed(t *testing.T) {
 		if n := probes.Load(); n > before+1 {
 			t.Errorf("%d probes of a backend that is well", n-before)
 		}
+	})
+}
+
+// TestFailedProbesAreMadeAgain: after a second, and then less and less often, until one
+// succeeds.
+func TestFailedProbesAreMadeAgain(t *testing.T) {
+	var began time.Time // the bubble's
+	var at []time.Duration
+	fails := true
+	probe := func(context.Context) (Properties, error) {
+		at = append(at, time.Since(began).Round(time.Second))
+		if fails {
+			return Properties{}, errors.New("half of it")
+		}
+		return sane, nil
+	}
+	bubble(t, setup{cfg: Config{Probe: probe}, before: func(*rig) { began = time.Now() }}, func(t *testing.T, r *rig) {
+		wantAt := func(seconds ...time.Duration) {
+			t.Helper()
+			settled()
+			for i := range seconds {
+				seconds[i] *= time.Second
+			}
+			if !slices.Equal(at, seconds) {
+				t.Fatalf("probes at %v, want %v", at, seconds)
+			}
+		}
+		time.Sleep(250*time.Second - time.Since(began))
+		wantAt(0, 1, 3, 7, 15, 31, 63, 123, 183, 243)
+		fails = false
+		time.Sleep(303*time.Second - time.Since(began))
+		at = nil
+		fails = true
+		r.backend.prober.doubt("a test")
+		time.Sleep(doubtProbe + 2*time.Second - time.Since(began)%time.Second)
+		wantAt(363, 364)
+	})
+}
+
+// TestReadsEndWithTheBackend: also those that wait for the first probe.
+func TestReadsEndWithTheBackend(t *testing.T) {
+	probe := func(ctx context.Context) (Properties, error) {
+		<-ctx.Done()
+		return Properties{}, context.Cause(ctx)
+	}
+	bubble(t, setup{cfg: Config{Probe: probe}}, func(t *testing.T, r *rig) {
+		began := time.Now()
+		var reading sync.WaitGroup
+		reading.Go(func() {
+			if _, err := list(t.Context(), r.store, everything("")); !errors.Is(err, ErrClosed) || time.Since(began) > 0 {
+				t.Errorf("got %v after %v", err, time.Since(began))
+			}
+		})
+		settled()
+		if err := r.backend.Close(); err != nil {
+			t.Error(err)
+		}
+		reading.Wait()
 	})
 }
 

@@ -135,11 +135,10 @@ func (o *objects) page(first, last bool, n int) {
 	o.known = last
 }
 
-// proof judges a claim: it was made of the revision that the cache has now, and nothing
-// has come since. It is false when the watch is over.
+// proof judges a claim: it was made of the revision that the cache has now (while it is
+// filled it has none), and nothing has come since. It is false when the watch is over.
 func (w *feedWatch) proof(c claim) bool {
-	if w.phase != phaseSteady || w.at.whole != c.since || w.at.revision != c.since ||
-		c.Newer || !w.objects.known || w.objects.count != c.Count || c.Revision < c.since {
+	if w.at.revision != c.since || c.Newer || !w.objects.known || w.objects.count != c.Count {
 		c.proven <- false
 		return true
 	}

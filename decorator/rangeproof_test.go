@@ -281,6 +281,77 @@ func TestRangeProofCounts(t *testing.T) {
 	}
 }
 
+// TestRangeProofNeedsTheCount: of a cache that was filled by who knows what it is not known
+// how many objects it has, so that a range with none proves nothing.
+func TestRangeProofNeedsTheCount(t *testing.T) {
+	provable(t, Config{}, func(t *testing.T, r *rig) {
+		filled := r.put("a")
+		other, err := r.backend.Feed(r.cached, Resource{GroupResource: pods, Prefix: "/pods/", NewList: newPodList, Prove: r.prove})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		w, err := other.Watch(t.Context(), "/pods/", cacheOptions(formatRevision(filled), nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		want(t, w, "BOOKMARK @"+formatRevision(filled))
+		settled()
+		r.cached.Hold()
+		r.txn(memstorage.Delete("/pods/ns/a"))
+		if got, err := other.proof.prove(t.Context()); got != 0 || err != nil {
+			t.Errorf("proven at %d, %v", got, err)
+		}
+		r.cached.Release()
+	})
+}
+
+// TestObjectsOfPages: a list in pages is known with its last, and the next begins anew.
+func TestObjectsOfPages(t *testing.T) {
+	var o objects
+	for _, page := range []struct {
+		first, last bool
+		n           int
+		want        objects
+	}{
+		{true, false, 2, objects{2, false}}, {false, false, 2, objects{4, false}}, {false, true, 1, objects{5, true}},
+		{true, false, 2, objects{2, false}}, {true, true, 3, objects{3, true}},
+	} {
+		if o.page(page.first, page.last, page.n); o != page.want {
+			t.Errorf("%+v: got %+v", page, o)
+		}
+	}
+}
+
+// TestRangeProofEndsWithItsBackend: a range that Close cuts off is no failure of ranges.
+func TestRangeProofEndsWithItsBackend(t *testing.T) {
+	only := sane
+	only.ProgressAnswered = VerdictNo
+	provable(t, Config{Strategy: StrategyAuto}, func(t *testing.T, r *rig) {
+		r.backend.SetProperties(only)
+		r.proving = func(ctx context.Context, _ Proof) (Proof, error) {
+			<-ctx.Done()
+			return Proof{}, context.Cause(ctx)
+		}
+		r.memory.Bump()
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			if _, err := list(t.Context(), r.store, everything("")); !errors.Is(err, ErrClosed) {
+				t.Errorf("got %v", err)
+			}
+		})
+		settled()
+		if err := r.backend.Close(); err != nil {
+			t.Error(err)
+		}
+		waiting.Wait()
+		if failures := r.backend.Status().Strategy.Failures; len(failures) != 0 {
+			t.Errorf("failures are %+v", failures)
+		}
+	})
+}
+
 // marked is a pod that differs from those of put.
 func marked(name string) *example.Pod {
 	p := pod("ns", name)

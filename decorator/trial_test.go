@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/rvfloor/rvfloor/freshness"
 )
 
 // TestTrialsOneAtATime: a trial that runs is the only one, whatever fails meanwhile.
@@ -253,50 +251,4 @@ func TestFailuresAreProbed(t *testing.T) {
 		}
 		r.cached.DropProgress(false)
 	})
-}
-
-// TestNudgesDue: where it is known that writes help each target has one, and where it is
-// not, each nudgeEach.
-func TestNudgesDue(t *testing.T) {
-	for name, test := range map[string]struct {
-		seen   func(*Properties)
-		helped bool
-		want   int64
-	}{
-		"progress is known to stand still": {func(p *Properties) { p.ProgressReaches = VerdictNo }, false, 3},
-		"not known":                        {func(p *Properties) {}, false, 1},
-		"they have helped":                 {func(p *Properties) {}, true, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				source := &nudgeable{Source: freshness.SourceFunc(func(context.Context) (uint64, error) { return 1, nil })}
-				b, err := NewBackend(Config{Source: source})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer b.Close()
-				seen := sane
-				test.seen(&seen)
-				b.SetProperties(seen)
-				b.nudges.answered(5) // none was written yet, so it is not for what was
-				write := func(target uint64) {
-					t.Helper()
-					if err := b.nudges.write(t.Context(), target); err != nil {
-						t.Error(err)
-					}
-				}
-				write(10)
-				if test.helped {
-					b.nudges.answered(10)
-				}
-				for range 2 {
-					write(11)
-					write(12)
-				}
-				if got := source.writes.Load(); got != test.want {
-					t.Errorf("%d writes, want %d", got, test.want)
-				}
-			})
-		})
-	}
 }
