@@ -307,6 +307,28 @@ func TestRangeProofNeedsTheCount(t *testing.T) {
 	})
 }
 
+// TestRangeProofIsOfWhatTheCacheHas: an event that comes while a range is made leaves it
+// without a meaning, although the number of objects is right.
+func TestRangeProofIsOfWhatTheCacheHas(t *testing.T) {
+	provable(t, Config{}, func(t *testing.T, r *rig) {
+		r.put("a")
+		settled()
+		r.memory.Bump()
+		r.proving = func(_ context.Context, p Proof) (Proof, error) {
+			r.txn(memstorage.Put("/pods/ns/a", marked("a")))
+			settled()
+			return p, nil
+		}
+		if got, err := r.feed.proof.prove(t.Context()); got != 0 || err != nil {
+			t.Errorf("proven at %d, %v", got, err)
+		}
+		settled()
+		if got := r.applied(); got != r.memory.Revision() {
+			t.Errorf("the cache is at %d, want %d", got, r.memory.Revision())
+		}
+	})
+}
+
 // TestObjectsOfPages: a list in pages is known with its last, and the next begins anew.
 func TestObjectsOfPages(t *testing.T) {
 	var o objects

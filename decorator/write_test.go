@@ -71,6 +71,15 @@ func TestWrite(t *testing.T) {
 	})
 }
 
+// TestWriteIsForSomebody: not for who has gone, or has no target yet.
+func TestWriteIsForSomebody(t *testing.T) {
+	writing(t, func(t *testing.T, r *rig) {
+		if err := r.feed.advance(t.Context(), 0); err != nil || r.cached.Calls().Update != 0 {
+			t.Errorf("%v, after %d writes", err, r.cached.Calls().Update)
+		}
+	})
+}
+
 // TestWriteIsHidden: nobody sees the object, whatever is asked for, neither when it comes
 // and changes nor when it goes, alone or with others; the rest comes in order.
 func TestWriteIsHidden(t *testing.T) {
