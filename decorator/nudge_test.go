@@ -198,5 +198,24 @@ func TestNudgesOnlyWhereAnswersAreBelow(t *testing.T) {
 	}
 }
 
+// TestNudgesAreNotLeftUntried: what stands still before a write was made for it says nothing
+// of writes.
+func TestNudgesAreNotLeftUntried(t *testing.T) {
+	s, _ := standing(Config{})
+	bubble(t, s, func(t *testing.T, r *rig) {
+		stands := sane
+		stands.ProgressReaches = VerdictNo
+		r.backend.SetProperties(stands)
+		target := r.memory.Bump()
+		r.backend.stoodStill(StrategyNudge, target)
+		r.wantStrategy(StrategyNudge)
+		if err := r.backend.nudges.write(t.Context(), target); err != nil {
+			t.Fatal(err)
+		}
+		r.backend.stoodStill(StrategyNudge, target)
+		r.wantStrategy(StrategyDirect)
+	})
+}
+
 // TestSentinelNudges: etcd's source can.
 var _ Nudger = (*freshness.Sentinel)(nil)
