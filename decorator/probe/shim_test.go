@@ -106,3 +106,21 @@ func TestShim(t *testing.T) {
 		})
 	}
 }
+
+// TestCountersApart: a counter of another prefix is told apart also where it is ahead, so
+// that it is never seen to be behind a write.
+func TestCountersApart(t *testing.T) {
+	clients := shim(t, fdbshim.Config{LikeEtcd: true, RevisionPerPrefix: true}, fdbshim.Options{})
+	for range 2000 { // more than a probe writes
+		if _, err := clients[0].Put(t.Context(), "/registry/rvfloor-elsewhere/other", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report, err := Observe(t.Context(), Config{Clients: clients, Limit: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := report.Finding(oneRevisionSpace); f.Verdict != decorator.VerdictNo {
+		t.Errorf("%s is %s: %s", f.Property, f.Verdict, f.Seen)
+	}
+}
