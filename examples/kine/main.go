@@ -22,8 +22,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/rvfloor/rvfloor/decorator"
-	"github.com/rvfloor/rvfloor/decorator/apiserver"
 	"github.com/rvfloor/rvfloor/examples/apiserver/demo"
 	"github.com/rvfloor/rvfloor/examples/apiserver/server"
 	"github.com/rvfloor/rvfloor/examples/kine/process"
@@ -87,7 +85,7 @@ func (c command) serve(ctx context.Context, stdout, stderr io.Writer) (err error
 				fmt.Fprintf(stderr, "%s: %v\n%s: starting it again in %v\n", name, err, name, wait)
 			}, func() { fmt.Fprintf(stderr, "%s: process %d serves\n", name, kine.ID()) })
 		})
-		options := server.Options{EtcdServers: []string{kine.Endpoint()}, VerifiedReads: verifiedReads(), Stock: c.stock}
+		options := server.Options{EtcdServers: []string{kine.Endpoint()}, Stock: c.stock}
 		if i == 0 {
 			options.Port = c.port
 		}
@@ -108,14 +106,6 @@ func (c command) serve(ctx context.Context, stdout, stderr io.Writer) (err error
 	case <-running[len(running)-1].Done():
 	}
 	return errors.New("a server ended by itself")
-}
-
-// verifiedReads are rvfloor's options over kine: what it says of progress can stand below a
-// write until the next, where two came at once.
-func verifiedReads() *apiserver.Options {
-	options := apiserver.NewOptions()
-	options.Config.Strategy = decorator.StrategyNudge
-	return options
 }
 
 // dir is the folder of kine's files.

@@ -20,14 +20,15 @@ import (
 )
 
 // postgresScript makes a cluster in the working directory and serves, on a socket there,
-// until its standard input ends, be it with the process that started it. No data is to
-// survive, so the disk does not set the pace.
+// until its standard input ends, be it with the process that started it; then the directory
+// goes too. No data is to survive, so the disk does not set the pace.
 const postgresScript = `set -e
 initdb -D data -U postgres -A trust -E UTF8 --locale=C --no-sync >&2
 pg_ctl -D data -w -l postgres.log -o "-k $PWD -c listen_addresses='' -c fsync=off" start >&2
 echo serving
 cat >/dev/null
-pg_ctl -D data -m immediate stop >&2
+pg_ctl -D data -m immediate stop >/dev/null 2>&1 # nobody may be there to read it
+rm -rf "$PWD"
 `
 
 // postgresEnv tells test processes the folder of the PostgreSQL that the first has started.
@@ -77,8 +78,9 @@ func runPostgres() (dir string, stop func() error, err error) {
 	cmd := exec.Command("sh", "-c", postgresScript)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	cmd.Env = append(os.Environ(), "PATH="+binaries+":"+os.Getenv("PATH"))
-	if os.Geteuid() == 0 { // for whom PostgreSQL does not run
-		if cmd.SysProcAttr, err = somebody(dir); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what kills a test's group is not to leave a server behind
+	if os.Geteuid() == 0 {                               // for whom PostgreSQL does not run
+		if cmd.SysProcAttr.Credential, err = somebody(dir); err != nil {
 			return "", nil, errors.Join(err, remove())
 		}
 	}
@@ -121,7 +123,7 @@ func postgresBinaries() string {
 }
 
 // somebody is a user without rights, to whom the folder is given.
-func somebody(dir string) (*syscall.SysProcAttr, error) {
+func somebody(dir string) (*syscall.Credential, error) {
 	debians, _ := user.Lookup("postgres")
 	nobody, err := user.Lookup("nobody")
 	u := cmp.Or(debians, nobody)
@@ -136,5 +138,5 @@ func somebody(dir string) (*syscall.SysProcAttr, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, os.Chown(dir, uid, gid)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, uid, gid)
 }
