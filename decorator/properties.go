@@ -90,8 +90,8 @@ func (p Properties) All() []Property {
 // Choose is the strategies that are sound on such a backend, the cheapest first, and why
 // the first is. Of those that are possible: by default all but StrategyWrite, which an
 // operator has to ask for. Where no cache can be compared with a floor that is
-// StrategyDirect, which needs neither. The error wraps ErrRefused, and says why no read of the backend can be
-// verified.
+// StrategyDirect, which needs neither. The error wraps ErrRefused, and says why no read of
+// the backend can be verified.
 func (p Properties) Choose(possible ...Strategy) (sound []Strategy, reason string, err error) {
 	if err := p.unfit(); err != nil {
 		return nil, "", err

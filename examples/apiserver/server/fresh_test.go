@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/decorator/apiserver"
 	"github.com/rvfloor/rvfloor/examples/apiserver/demo"
 	"github.com/rvfloor/rvfloor/examples/apiserver/server"
 	"github.com/rvfloor/rvfloor/internal/etcdlab"
@@ -60,9 +62,11 @@ func TestWriteHereIsReadThere(t *testing.T) {
 }
 
 // TestInformer runs client-go's typed client and a shared informer, which is
-// what most readers of an API server are, on both servers.
+// what most readers of an API server are, on both servers, and where no cache may answer.
 func TestInformer(t *testing.T) {
-	for name, options := range map[string]server.Options{"ours": {}, "stock": {Stock: true}} {
+	direct := apiserver.NewOptions()
+	direct.Config.Strategy = decorator.StrategyDirect
+	for name, options := range map[string]server.Options{"ours": {}, "stock": {Stock: true}, "direct": {VerifiedReads: direct}} {
 		t.Run(name, func(t *testing.T) {
 			c := start(t, options)
 			client := typedClient(t, c.ClientConfig)
