@@ -34,9 +34,9 @@ func TestTrialsOneAtATime(t *testing.T) {
 		wantBegun(1)
 		proceed <- false
 		settled()
-		time.Sleep(2*trialEach - 1)
+		time.Sleep(2*trialEach - time.Nanosecond)
 		wantBegun(1) // each wait is twice the one before
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wantBegun(2)
 
 		// What failed within calmAfter of a trial that fared well is tried as late as if
@@ -44,13 +44,13 @@ func TestTrialsOneAtATime(t *testing.T) {
 		proceed <- true
 		settled()
 		trials.failed()
-		time.Sleep(4*trialEach - 1)
+		time.Sleep(4*trialEach - time.Nanosecond)
 		wantBegun(2)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wantBegun(3)
 		proceed <- true
 		settled()
-		time.Sleep(calmAfter + 1)
+		time.Sleep(calmAfter + time.Nanosecond)
 		trials.failed()
 		time.Sleep(trialEach)
 		wantBegun(4)
