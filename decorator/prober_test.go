@@ -118,9 +118,12 @@ func TestFaultsAreProbed(t *testing.T) {
 // succeeds.
 func TestFailedProbesAreMadeAgain(t *testing.T) {
 	var began time.Time // the bubble's
+	var mu sync.Mutex
 	var at []time.Duration
 	fails := true
 	probe := func(context.Context) (Properties, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		at = append(at, time.Since(began).Round(time.Second))
 		if fails {
 			return Properties{}, errors.New("half of it")
@@ -131,6 +134,8 @@ func TestFailedProbesAreMadeAgain(t *testing.T) {
 		wantAt := func(seconds ...time.Duration) {
 			t.Helper()
 			settled()
+			mu.Lock()
+			defer mu.Unlock()
 			for i := range seconds {
 				seconds[i] *= time.Second
 			}
@@ -140,10 +145,14 @@ func TestFailedProbesAreMadeAgain(t *testing.T) {
 		}
 		time.Sleep(250*time.Second - time.Since(began))
 		wantAt(0, 1, 3, 7, 15, 31, 63, 123, 183, 243)
-		fails = false
+		set := func(failing bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			at, fails = nil, failing
+		}
+		set(false)
 		time.Sleep(304*time.Second - time.Since(began))
-		at = nil
-		fails = true
+		set(true)
 		r.backend.prober.doubt("a test")
 		time.Sleep(61 * time.Second)
 		wantAt(363, 364)

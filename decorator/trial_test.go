@@ -3,6 +3,7 @@ package decorator
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,9 +235,9 @@ func TestOneStrategyIsNotLeft(t *testing.T) {
 
 // TestFailuresAreProbed: a strategy that fails is a reason to look again.
 func TestFailuresAreProbed(t *testing.T) {
-	probes := 0
+	var probes atomic.Int64
 	probe := func(context.Context) (Properties, error) {
-		probes++
+		probes.Add(1)
 		return sane, nil
 	}
 	bubble(t, setup{cfg: Config{Probe: probe}}, func(t *testing.T, r *rig) {
@@ -246,8 +247,8 @@ func TestFailuresAreProbed(t *testing.T) {
 		r.wantStrategy(StrategyDirect)
 		time.Sleep(doubtProbe)
 		settled()
-		if probes != 2 {
-			t.Errorf("%d probes, want the first and one for the failure", probes)
+		if got := probes.Load(); got != 2 {
+			t.Errorf("%d probes, want the first and one for the failure", got)
 		}
 		r.cached.DropProgress(false)
 	})
