@@ -60,7 +60,7 @@ func TestJudge(t *testing.T) {
 	}
 	for key, fails := range map[string]bool{"/pods/n1/pod-1": false, "/pods/n1/pod": true} {
 		judged := &failing{TB: t}
-		judge(judged, report, []linear.Change{{Key: key}})
+		judge(judged, report, []event{{key: key}})
 		if judged.failed != fails {
 			t.Errorf("the raw client lacks %q: failed is %v", key, judged.failed)
 		}

@@ -42,12 +42,18 @@ type load struct {
 	history chan error // how reading it ended
 
 	// seen is what the raw client's watch had, and may be read when history is done.
-	seen            map[linear.Change]bool
+	seen            map[event]bool
 	reads, failures atomic.Int64 // reads that were answered, and calls that failed
 
 	mu           sync.Mutex
-	acknowledged map[linear.Change]bool // creates and updates
-	late         time.Duration          // by how much a call outlived its deadline, at most
+	acknowledged map[event]bool
+	late         time.Duration // by how much a call outlived its deadline, at most
+}
+
+// event is a write as a watch tells it: of a deletion, which has no value, by its revision.
+type event struct {
+	key, value string
+	deleted    uint64
 }
 
 // startLoad lets clients work through the stores until finish.
@@ -56,7 +62,7 @@ func startLoad(t *testing.T, k *kines, stores ...storage.Interface) *load {
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
 	l := &load{run: linear.New(linear.Config{Prefix: sides.PodPrefix}), client: k.client, stop: stop,
-		history: make(chan error, 1), seen: map[linear.Change]bool{}, acknowledged: map[linear.Change]bool{}}
+		history: make(chan error, 1), seen: map[event]bool{}, acknowledged: map[event]bool{}}
 	events := k.client.Watch(t.Context(), historyPrefix, clientv3.WithPrefix(), clientv3.WithRev(1))
 	go func() { l.history <- l.tellHistory(events) }()
 	for i, store := range stores {
@@ -75,7 +81,7 @@ func startLoad(t *testing.T, k *kines, stores ...storage.Interface) *load {
 func (l *load) finish(t *testing.T) {
 	t.Helper()
 	report := l.check(t)
-	var lost []linear.Change
+	var lost []event
 	for write := range l.acknowledged {
 		if !l.seen[write] {
 			lost = append(lost, write)
@@ -110,7 +116,7 @@ func (l *load) check(t *testing.T) *linear.Report {
 
 // judge fails the test for all that is wrong, but for what kine's own history lacks too: a
 // raw client's, in the same run. That is kine#676, and no decorator can mend it.
-func judge(t testing.TB, report *linear.Report, lost []linear.Change) {
+func judge(t testing.TB, report *linear.Report, lost []event) {
 	t.Helper()
 	err := report.Err()
 	if err == nil {
@@ -119,7 +125,7 @@ func judge(t testing.TB, report *linear.Report, lost []linear.Change) {
 	for _, v := range report.Violations {
 		kines := false
 		for _, write := range lost {
-			kines = kines || strings.Contains(v.Text+" ", write.Key+" ")
+			kines = kines || strings.Contains(v.Text+" ", write.key+" ")
 		}
 		if !kines {
 			t.Error(err)
@@ -135,21 +141,25 @@ func (l *load) tellHistory(events clientv3.WatchChan) error {
 		if err := resp.Err(); err != nil {
 			return fmt.Errorf("the raw client's watch: %w", err)
 		}
-		for _, event := range resp.Events {
-			revision := linear.Revision{Revision: uint64(event.Kv.ModRevision)}
-			key, pod, err := sides.DecodePod(event.Kv.Key, event.Kv.Value)
+		for _, told := range resp.Events {
+			revision := linear.Revision{Revision: uint64(told.Kv.ModRevision)}
+			key, pod, err := sides.DecodePod(told.Kv.Key, told.Kv.Value)
 			if err != nil {
 				return err
 			}
 			if pod != nil {
-				change := linear.Change{Key: key, Value: pod.Spec.Hostname, Deleted: event.Type == clientv3.EventTypeDelete}
-				l.seen[change] = true
+				change := linear.Change{Key: key, Value: pod.Spec.Hostname, Deleted: told.Type == clientv3.EventTypeDelete}
 				revision.Changes = []linear.Change{change}
+				if change.Deleted {
+					l.seen[event{key: key, deleted: revision.Revision}] = true
+				} else {
+					l.seen[event{key: key, value: change.Value}] = true
+				}
 			}
 			if err := l.run.Truth(revision); err != nil {
 				return err
 			}
-			if string(event.Kv.Key) == endKey {
+			if string(told.Kv.Key) == endKey {
 				return nil
 			}
 		}
@@ -224,12 +234,14 @@ func (w *worker) step(ctx context.Context) error {
 	pod := podclient.NewPod(namespace, name)
 	switch n := w.random.IntN(100); {
 	case n < 8:
-		return w.wrote(podclient.Change(pod))(w.Create(ctx, pod))
+		revision, err := w.Create(ctx, pod)
+		return w.wrote(event{key: sides.PodKey(namespace, name), value: pod.Spec.Hostname}, revision, err)
 	case n < 20:
-		return w.wrote(podclient.Change(pod))(w.Update(ctx, pod))
+		revision, err := w.Update(ctx, pod)
+		return w.wrote(event{key: sides.PodKey(namespace, name), value: pod.Spec.Hostname}, revision, err)
 	case n < 26:
-		_, err := w.Delete(ctx, namespace, name)
-		return err
+		revision, err := w.Delete(ctx, namespace, name)
+		return w.wrote(event{key: sides.PodKey(namespace, name), deleted: revision}, revision, err)
 	case n < 60:
 		_, err := w.List(ctx, namespace, sides.Everything(""))
 		return w.read(err)
@@ -249,14 +261,12 @@ func (w *worker) read(err error) error {
 	return err
 }
 
-// wrote notes a create or update that was acknowledged.
-func (w *worker) wrote(change linear.Change) func(revision uint64, err error) error {
-	return func(revision uint64, err error) error {
-		if revision > 0 {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.acknowledged[change] = true
-		}
-		return err
+// wrote notes a write that was acknowledged, at a revision; 0: it was not.
+func (w *worker) wrote(as event, revision uint64, err error) error {
+	if revision > 0 {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.acknowledged[as] = true
 	}
+	return err
 }
