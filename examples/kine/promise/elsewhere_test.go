@@ -32,7 +32,7 @@ func openSides(t *testing.T, k *kines) (stock, ours *side) {
 			t.Fatal(err)
 		}
 	}
-	return &side{name: "upstream", store: open(t, sides.Stock, k.last())}, &side{name: "rvfloor", store: open(t, rvfloor(), k.last())}
+	return &side{name: "upstream", store: open(t, sides.Stock, k.last())}, &side{name: "rvfloor", store: open(t, k.rvfloor(), k.last())}
 }
 
 // createPod creates one of which nothing is said but that it is there.

@@ -27,7 +27,7 @@ const (
 func TestKill(t *testing.T) {
 	over(t, func(t *testing.T, b backend) {
 		k := start(t, b)
-		stores := []storage.Interface{open(t, rvfloor(), k.first()), open(t, rvfloor(), k.last())}
+		stores := []storage.Interface{open(t, k.rvfloor(), k.first()), open(t, k.rvfloor(), k.last())}
 		l := startLoad(t, k, stores...)
 		victim := k.all[len(k.all)-1]
 		var longest time.Duration

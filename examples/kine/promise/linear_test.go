@@ -17,7 +17,7 @@ const loadFor = 3 * time.Second
 func TestLinear(t *testing.T) {
 	over(t, func(t *testing.T, b backend) {
 		k := start(t, b)
-		l := startLoad(t, k, open(t, rvfloor(), k.first()), open(t, rvfloor(), k.last()))
+		l := startLoad(t, k, open(t, k.rvfloor(), k.first()), open(t, k.rvfloor(), k.last()))
 		time.Sleep(loadFor)
 		l.finish(t)
 		if l.reads.Load() == 0 {

@@ -30,6 +30,7 @@ const (
 	workers = 4
 	// historyPrefix has all that API servers write.
 	historyPrefix = "/registry/"
+	startKey      = historyPrefix + "start"
 	endKey        = historyPrefix + "end"
 )
 
@@ -39,7 +40,8 @@ type load struct {
 	client  *clientv3.Client // of the first kine, past all API servers
 	stop    context.CancelFunc
 	working sync.WaitGroup
-	history chan error // how reading it ended
+	history chan error    // how reading it ended
+	live    chan struct{} // closed when the raw client's watch has caught up
 
 	// seen is what the raw client's watch had, and may be read when history is done.
 	seen            map[event]bool
@@ -62,9 +64,19 @@ func startLoad(t *testing.T, k *kines, stores ...storage.Interface) *load {
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
 	l := &load{run: linear.New(linear.Config{Prefix: sides.PodPrefix}), client: k.client, stop: stop,
-		history: make(chan error, 1), seen: map[event]bool{}, acknowledged: map[event]bool{}}
+		history: make(chan error, 1), live: make(chan struct{}), seen: map[event]bool{}, acknowledged: map[event]bool{}}
 	events := k.client.Watch(t.Context(), historyPrefix, clientv3.WithPrefix(), clientv3.WithRev(1))
 	go func() { l.history <- l.tellHistory(events) }()
+	// A watch that still catches up reads the database, and has what kine loses on those
+	// that are live, as caches' are.
+	if _, err := k.client.Put(ctx, startKey, ""); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-l.live:
+	case err := <-l.history:
+		t.Fatal(err)
+	}
 	for i, store := range stores {
 		l.working.Go(func() { l.follow(ctx, store, fmt.Sprintf("watch of server %d", i)) })
 		for j := range workers {
@@ -159,7 +171,10 @@ func (l *load) tellHistory(events clientv3.WatchChan) error {
 			if err := l.run.Truth(revision); err != nil {
 				return err
 			}
-			if string(told.Kv.Key) == endKey {
+			switch string(told.Kv.Key) {
+			case startKey:
+				close(l.live)
+			case endKey:
 				return nil
 			}
 		}

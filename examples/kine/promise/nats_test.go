@@ -50,7 +50,7 @@ func TestNATS(t *testing.T) {
 				t.Errorf("probe %d: %s is %s, strategies %v (%s) %s", i, floor.Property, floor.Verdict, report.Strategies, report.Reason, report.Problem)
 			}
 		}
-		store := open(t, rvfloor(), k.first(), k.last())
+		store := open(t, k.rvfloor(), k.first(), k.last())
 		for version, call := range map[string]sides.Call{"": sides.List(store, "", ""), "0": sides.List(store, "", "0")} {
 			if got, err := call(t.Context()); !errors.Is(err, decorator.ErrRefused) {
 				t.Errorf("LIST at %q: %+v, %v", version, got, err)

@@ -19,9 +19,10 @@ import (
 
 func TestPromise(t *testing.T) {
 	over(t, func(t *testing.T, b backend) {
-		// One probe for all: over SQL it takes seconds.
-		cfg := apiserver.Config{CachedGets: true, Strategy: verdict(t, start(t, b)).Strategies[0]}
-		decoratortest.Run(t, func(t *testing.T) decoratortest.Harness { return newHarness(t, b, cfg) })
+		if b.strategy == "" { // one probe for all: over SQL it takes seconds
+			b.strategy = verdict(t, start(t, b)).Strategies[0]
+		}
+		decoratortest.Run(t, func(t *testing.T) decoratortest.Harness { return newHarness(t, b) })
 	}, memory, atLength(sqlite), sqlites, atLength(postgres), postgreses)
 }
 
@@ -32,7 +33,7 @@ type harness struct {
 	*kines
 }
 
-func newHarness(t *testing.T, b backend, cfg apiserver.Config) *harness {
+func newHarness(t *testing.T, b backend) *harness {
 	t.Helper()
 	k := start(t, b)
 	gate, err := etcdlab.NewWatchDelay(k.last(), 0)
@@ -40,14 +41,12 @@ func newHarness(t *testing.T, b backend, cfg apiserver.Config) *harness {
 		t.Fatal(err)
 	}
 	t.Cleanup(gate.Close)
-	cfg.Registerer = prometheus.NewRegistry()
-	return &harness{backends.Harness{Raw: open(t, sides.Uncached, k.first()), Decorated: open(t, sides.With(cfg), gate.Endpoint()), Gate: gate}, k}
+	return &harness{backends.Harness{Raw: open(t, sides.Uncached, k.first()), Decorated: open(t, k.rvfloor(), gate.Endpoint()), Gate: gate}, k}
 }
 
-// rvfloor takes the strategy that it finds, and answers Gets from its cache too: what it
-// does not answer is not judged.
-func rvfloor() sides.Kind {
-	return sides.With(apiserver.Config{CachedGets: true, Registerer: prometheus.NewRegistry()})
+// rvfloor answers Gets from its cache too: what it does not answer is not judged.
+func (k *kines) rvfloor() sides.Kind {
+	return sides.With(apiserver.Config{CachedGets: true, Strategy: k.strategy, Registerer: prometheus.NewRegistry()})
 }
 
 func open(t *testing.T, kind sides.Kind, endpoints ...string) storage.Interface {
