@@ -282,6 +282,9 @@ func TestRefused(t *testing.T) {
 					if r.backend.Status().Strategy.Refused == "" {
 						t.Error("the status does not say so")
 					}
+					if err := r.backend.Check(t.Context()); !errors.Is(err, ErrRefused) {
+						t.Errorf("it is taken for ready: %v", err)
+					}
 					p := pod("ns", "a")
 					if err := r.store.Create(t.Context(), podKey(p), p, &example.Pod{}, 0); err != nil {
 						t.Error(err)
@@ -291,6 +294,9 @@ func TestRefused(t *testing.T) {
 					}
 					r.backend.SetProperties(sane)
 					r.wantFresh(200 * time.Millisecond)
+					if err := r.backend.Check(t.Context()); err != nil {
+						t.Error(err)
+					}
 				})
 			})
 		}

@@ -28,6 +28,7 @@ const (
 
 func (v verb) String() string { return [...]string{"get", "list", "watch"}[v] }
 
+// outcome is an index of metrics.ReadOutcomes.
 type outcome uint8
 
 const (
@@ -45,10 +46,7 @@ const (
 	outcomes
 )
 
-func (o outcome) String() string {
-	return [...]string{metrics.OK, metrics.Canceled, metrics.NotFresh, metrics.NoFloor, metrics.NotReady,
-		metrics.TooLarge, metrics.Rewound, metrics.Busy, metrics.Stale, metrics.Refused, metrics.Error}[o]
-}
+func (o outcome) String() string { return metrics.ReadOutcomes[o] }
 
 // fine says that an error which came with the outcome is no failure: an answer, or a
 // caller who has gone.

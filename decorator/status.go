@@ -141,9 +141,9 @@ func (r *record) floorRead(info freshness.ReadInfo) {
 	}
 }
 
-// Check is nil unless verified reads fail: the backend is rewound, or Config.Probe has not
-// looked at it yet, or the newest revision read gave no floor and neither does another one,
-// which ctx bounds. It is nil in another mode than ModeVerify, where rvfloor fails no read.
+// Check is nil unless verified reads fail: the backend is rewound or refused, or Config.Probe
+// has not looked at it yet, or the newest revision read gave no floor and neither does another
+// one, which ctx bounds. It is nil in another mode than ModeVerify, where rvfloor fails no read.
 func (b *Backend) Check(ctx context.Context) error {
 	if b.Mode() != ModeVerify {
 		return nil
@@ -153,6 +153,9 @@ func (b *Backend) Check(ctx context.Context) error {
 	}
 	if b.looking() {
 		return errLooking
+	}
+	if refused := b.chooser.present().refused; refused != nil {
+		return refused
 	}
 	if !b.record.failing.Load() {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/rvfloor/rvfloor/internal/guard"
 )
 
-// Outcomes are the values of the label outcome: of reads all but Bad, of floor reads,
-// kicks, nudges and direct lists those that can happen to them.
+// Outcomes are the values of the label outcome: of reads those of ReadOutcomes, of floor
+// reads, kicks, nudges and direct lists those that can happen to them.
 const (
 	OK       = "ok"
 	Canceled = "canceled" // the caller went away: no failure
@@ -30,6 +30,9 @@ const (
 	Wrote    = "wrote"    // of kicks: an object, by StrategyWrite
 	Bad      = "bad"      // the backend answered what is no revision
 )
+
+// ReadOutcomes are what a read can come to.
+var ReadOutcomes = [...]string{OK, Canceled, NotFresh, NoFloor, NotReady, TooLarge, Rewound, Busy, Stale, Refused, Error}
 
 // Metrics are the collectors. The zero value is not usable; New with a nil
 // registerer gives collectors that nobody collects.

@@ -16,8 +16,8 @@ import (
 // server's own check of etcd has, beside which it runs.
 const checkTimeout = time.Second
 
-// HealthCheck answers the readiness check "rvfloor", for /readyz: it fails while a backend is rewound, or no floor can be
-// read from it. As long as floors are read it costs nothing. It is not for /livez: a restart does not bring etcd back.
+// HealthCheck answers the readiness check "rvfloor", for /readyz: it fails while a backend is rewound, or refused, or was not
+// looked at yet, or no floor can be read from it. As long as floors are read it costs nothing. It is not for /livez: a restart does not bring etcd back.
 func (b *Backends) HealthCheck() healthz.HealthChecker {
 	return healthz.NamedCheck("rvfloor", func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)

@@ -97,7 +97,8 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 		"How many etcd clients all resources share, beside one for verification and the watches of watch caches. "+
 		"Each has a connection to each etcd server.")
 	fs.Func(flagSentinelKey, ""+
-		"The etcd key at which the newest revision is read; it is created when it is missing. Empty: nothing is written. "+
+		"The etcd key at which the newest revision is read; it is created when it is missing. Empty: nothing is written, "+
+		"nor is etcd probed, and strategy auto is direct: name another. "+
 		"All API servers of a cluster should use the same key. (default rvfloor/sentinel under --etcd-prefix)",
 		func(key string) error { c.SentinelKey = &key; return nil })
 	fs.StringSliceVar(&o.Resources, flagResources, o.Resources, ""+

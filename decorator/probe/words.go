@@ -81,7 +81,7 @@ var words = map[string]word{
 	everyEventDelivered: {
 		field:     func(p *decorator.Properties) *decorator.Verdict { return &p.EveryEventDelivered },
 		yes:       "watch caches hold what the backend holds",
-		no:        "watch caches miss writes for good, with rvfloor or without: only strategy direct is right",
+		no:        "watch caches miss writes for good, with rvfloor or without: only strategy direct is right. Its lists hold every acknowledged write; one that was in flight can be missing, and a client that watches from there may never hear of it",
 		doubt:     "that watch caches miss no writes is not known",
 		reproduce: "16 writers; meanwhile Range(prefix) answers header.revision H, Watch(create prefix, start_revision H+1): a write above H has no event, or one at or below H is not in the list (as kine#676)",
 	},

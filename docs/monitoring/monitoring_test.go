@@ -24,6 +24,8 @@ var (
 	alert       = regexp.MustCompile(`(?m)^\s*- alert: (\S+)$`)
 	grouped     = regexp.MustCompile(`\b(?:by|on) \(([^)]*)\)`)
 	legend      = regexp.MustCompile(`\{\{ ?(?:\$labels\.)?([a-z]+) ?\}\}`)
+	failures    = regexp.MustCompile(`outcome=~"([a-z_|]+)"`)
+	tabled      = regexp.MustCompile("(?m)^\\| (`[^|]*`) \\| [^|]* \\| ([^|]*) \\|$")
 	description = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 )
 
@@ -100,6 +102,29 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: rules_test.yaml does not show it firing, and silent", name)
 		}
 	}
+}
+
+// TestOutcomes: what a read can come to is in the README's table, and what that calls a
+// failure is counted as one.
+func TestOutcomes(t *testing.T) {
+	var all, failed []string
+	for _, row := range tabled.FindAllStringSubmatch(text(t, "README.md"), -1) {
+		outcomes := strings.Split(strings.ReplaceAll(row[1], "`", ""), ", ")
+		all = append(all, outcomes...)
+		if row[2] == "failure" {
+			failed = append(failed, outcomes...)
+		}
+	}
+	if want := metrics.ReadOutcomes[:]; !sameSet(all, want) {
+		t.Errorf("the table has %q, reads come to %q", all, want)
+	}
+	if counted := strings.Split(failures.FindStringSubmatch(text(t, "rules.yaml"))[1], "|"); !sameSet(counted, failed) {
+		t.Errorf("the rules count %q, the table %q", counted, failed)
+	}
+}
+
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // TestPromtool runs Prometheus' own checks. The expressions of the dashboard are

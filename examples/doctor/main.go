@@ -8,6 +8,7 @@
 // (/registry/rvfloor/probe/, see --prefix) and deletes them again. The exit status is 0
 // if verified reads are safe, 1 if they are not, and 2 if that could not be told: also
 // where the backend cannot be reached or does not let it write, and after wrong flags.
+// (go run makes 1 of any but 0: for scripts build it.)
 //
 // For an etcd with TLS give it what an API server has:
 //

@@ -123,8 +123,8 @@ func (l *lab) work(ctx context.Context, result *Result) (err error) {
 			l.phase("none")
 		}
 		l.awaitOperations(ctx, share, patience)
-		if _, err := l.count(ctx, before.covers); err != nil {
-			return fmt.Errorf("faultlab: seed %d: after %s: before were %+v: %w", l.cfg.Seed, faults[i].name, before, err)
+		if now, err := l.count(ctx, before.covers); err != nil {
+			return fmt.Errorf("faultlab: seed %d: after %s: %w: %s", l.cfg.Seed, faults[i].name, err, before.beyond(now))
 		}
 	}
 	l.awaitOperations(ctx, int64(l.cfg.Operations)-l.operations.Load(), patience)

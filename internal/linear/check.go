@@ -8,9 +8,6 @@ func (r *Run) Check() *Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.judgeHeldLocked(true)
-	for _, h := range r.wrong {
-		r.explainLocked(h)
-	}
 	for _, w := range r.watches {
 		w.judge(true)
 	}
@@ -31,6 +28,9 @@ func (r *Run) Check() *Report {
 		}
 	}
 	r.account(writes)
+	for _, h := range r.wrong {
+		r.explainLocked(h)
+	}
 	for _, e := range r.epochs {
 		report.Revisions += len(e.truth.revisions)
 		r.order(e)

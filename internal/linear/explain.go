@@ -16,8 +16,10 @@ type difference struct {
 }
 
 // explain says what is wrong with the items of a LIST. Where a revision changed
-// several keys and the answer has a part of it, that is the fault named.
-func (t *truth) explain(prefix string, at uint64, items []Item) (Kind, string) {
+// several keys and the answer has a part of it, that is the fault named. Nothing is wrong
+// with a LIST that only lacks what it may; see Config.Unordered.
+func (t *truth) explain(o *op, items []Item, unordered bool) (Kind, string) {
+	prefix, at := o.target, o.revision
 	got := map[string]Item{}
 	for _, item := range items {
 		if _, twice := got[item.Key]; twice {
@@ -25,13 +27,19 @@ func (t *truth) explain(prefix string, at uint64, items []Item) (Kind, string) {
 		}
 		got[item.Key] = item
 	}
-	differences := map[string]difference{}
+	differences, lags := map[string]difference{}, false
 	for key := range t.keys {
 		item, found := got[key]
-		if strings.HasPrefix(key, prefix) {
-			if d, differs := t.compare(key, at, item, found); differs {
-				differences[key] = d
-			}
+		if !strings.HasPrefix(key, prefix) {
+			continue
+		}
+		d, differs := t.compare(key, at, item, found)
+		switch {
+		case !differs:
+		case unordered && (!found || t.wrote(item)) && t.mayLag(key, item.Revision, at, o.begin):
+			lags = true
+		default:
+			differences[key] = d
 		}
 	}
 	for key := range got {
@@ -40,7 +48,11 @@ func (t *truth) explain(prefix string, at uint64, items []Item) (Kind, string) {
 		}
 	}
 	keys := slices.Sorted(maps.Keys(differences))
-	if len(keys) == 0 {
+	switch {
+	case len(keys) > 0:
+	case lags:
+		return "", ""
+	default:
 		return WrongValue, "the items were changed after they had been recorded"
 	}
 	var texts []string
@@ -87,4 +99,25 @@ func (t *truth) compare(key string, at uint64, got Item, found bool) (difference
 		return difference{WrongValue, fmt.Sprintf("is %q, and %q in truth", got.Value, want.value), nil}, true
 	}
 	return difference{}, false
+}
+
+// wrote reports whether the item is a version that there was.
+func (t *truth) wrote(item Item) bool {
+	v := t.exactly(item.Key, item.Revision)
+	return v != nil && !v.deleted && v.value == item.Value
+}
+
+// mayLag reports whether a read that began then, at the revision, may have seen that
+// version of the key (0: none): no later one up to the revision had been acknowledged.
+func (t *truth) mayLag(key string, seen, at uint64, begin int64) bool {
+	versions := t.keys[key]
+	for _, v := range slices.Backward(versions[:after(versions, at)]) {
+		if v.deleted && seen == 0 || !v.deleted && v.revision == seen {
+			return true
+		}
+		if _, end := v.interval(); end < begin {
+			return false
+		}
+	}
+	return seen == 0
 }

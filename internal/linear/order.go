@@ -121,6 +121,12 @@ func (r *Run) placeRead(t *truth, o *op, written, seen bound) {
 	if !o.fresh {
 		return
 	}
+	if r.cfg.Unordered && o.kind == get {
+		if !t.mayLag(o.target, o.revision, t.last, o.begin) {
+			r.found.add(BelowAcknowledged, o, "a later write of the key was acknowledged before it began")
+		}
+		return
+	}
 	if _, ok = o.lowest(t, written.revision); !ok {
 		r.found.add(BelowAcknowledged, o, "expected at least revision %d, of %v", written.revision, written)
 	} else if _, ok = o.lowest(t, seen.revision); !ok {

@@ -14,6 +14,11 @@ type Config struct {
 	// ZeroMayBeOld exempts reads at resourceVersion "0" from being fresh, not from being
 	// right. It is for servers that were told to serve them as the stock server does.
 	ZeroMayBeOld bool
+	// Unordered is for a backend whose writes get their revisions before they take effect,
+	// as kine's do over PostgreSQL: a read may then lack those at or below its revision that
+	// had not been acknowledged when it began. In which order GETs see them only the second
+	// opinion tells.
+	Unordered bool
 	// SecondOpinion names a few keys whose histories are also given to porcupine, which
 	// knows nothing of revisions between keys and searches instead of sorting. A key of
 	// which nothing was recorded makes the run fail.

@@ -91,3 +91,47 @@ func TestPorcupineKnowsThatVersionsGoUp(t *testing.T) {
 	client.Get("/a", "").Answered(0, Item{"/a", "x", 1})
 	expect(t, r, map[Kind]int{BackInTime: 1, SecondOpinion: 1})
 }
+
+// TestUnordered lets reads lack writes below their revision, until these are acknowledged.
+func TestUnordered(t *testing.T) {
+	other := Item{"/b", "z", 4}
+	for name, test := range map[string]struct {
+		unordered, acknowledged bool
+		items                   []Item // of the LIST at 4; a GET has those of /a
+		want                    map[Kind]int
+	}{
+		"as it is":                        {true, true, []Item{{"/a", "y", 3}, other}, nil},
+		"an older version":                {true, false, []Item{{"/a", "x", 2}, other}, nil},
+		"an older, acknowledged":          {true, true, []Item{{"/a", "x", 2}, other}, map[Kind]int{OldVersion: 1, BelowAcknowledged: 1}},
+		"an older, in order":              {false, false, []Item{{"/a", "x", 2}, other}, map[Kind]int{OldVersion: 1, BelowAcknowledged: 1}},
+		"older than what is known":        {true, false, []Item{other}, map[Kind]int{Missing: 1, BelowAcknowledged: 1}},
+		"a lag of one, a lack of another": {true, false, []Item{{"/a", "x", 2}}, map[Kind]int{Missing: 1}},
+		"a value that never was":          {true, false, []Item{{"/a", "y", 2}, other}, map[Kind]int{OldVersion: 1, WrongValue: 1}},
+		"another value":                   {true, false, []Item{{"/a", "x", 3}, other}, map[Kind]int{WrongValue: 2}},
+		"too new":                         {true, false, []Item{{"/a", "v", 5}, other}, map[Kind]int{NewVersion: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := New(Config{Unordered: test.unordered})
+			client := r.Client("c")
+			putV, putZ := Change{Key: "/a", Value: "v"}, Change{Key: "/b", Value: "z"}
+			client.Write(Create, Change{Key: "/a", Value: "w"}).Acknowledged(1)
+			client.Write(Update, putX).Acknowledged(2)
+			slow := client.Write(Update, putY)
+			if test.acknowledged {
+				slow.Acknowledged(3)
+			}
+			client.Write(Create, putZ).Acknowledged(4)
+			client.Write(Update, putV)
+			client.List("/", "").Answered(4, test.items...)
+			var ofA []Item
+			for _, i := range test.items {
+				if i.Key == "/a" {
+					ofA = append(ofA, i)
+				}
+			}
+			client.Get("/a", "").Answered(0, ofA...)
+			tell(t, r, 1, Change{Key: "/a", Value: "w"}, putX, putY, putZ, putV)
+			expect(t, r, test.want)
+		})
+	}
+}

@@ -20,11 +20,17 @@ type backend struct {
 	name      string
 	processes int
 	database  func(t *testing.T) (dsn string) // a new one each time; nil: SQLite
-	// strategy is what is tested; empty: what is found. On PostgreSQL a probe can see kine
-	// lose an event (kine#676), and then takes "direct": kine's own LISTs, which can lack a
-	// write below their revision, as ids are given before they are committed.
-	strategy decorator.Strategy
-	long     bool
+	strategy  decorator.Strategy          // empty: what is found
+	// unordered: writes get their revisions before they are committed, so that a read of
+	// kine can lack one below its revision that is not acknowledged yet.
+	unordered bool
+	long      bool
+}
+
+// by is b with a strategy that is not left to what is found.
+func by(strategy decorator.Strategy, b backend) backend {
+	b.name, b.strategy = fmt.Sprintf("%s, %s", b.name, strategy), strategy
+	return b
 }
 
 // atLength is b, left out under -short.
@@ -37,8 +43,8 @@ var (
 	memory     = backend{name: "memory", processes: 1, database: inMemory}
 	sqlite     = backend{name: "sqlite", processes: 1}
 	sqlites    = backend{name: "sqlite, two kines", processes: 2}
-	postgres   = backend{name: "postgres", processes: 1, database: inPostgres, strategy: decorator.StrategyNudge}
-	postgreses = backend{name: "postgres, two kines", processes: 2, database: inPostgres, strategy: decorator.StrategyNudge}
+	postgres   = backend{name: "postgres", processes: 1, database: inPostgres, unordered: true}
+	postgreses = backend{name: "postgres, two kines", processes: 2, database: inPostgres, unordered: true}
 )
 
 func inMemory(*testing.T) string { return "memory://" }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/internal/linear"
 	"github.com/rvfloor/rvfloor/internal/sides"
 	"k8s.io/apiserver/pkg/storage"
@@ -23,7 +24,9 @@ func TestLinear(t *testing.T) {
 		if l.reads.Load() == 0 {
 			t.Error("no read was answered")
 		}
-	}, memory, sqlite, sqlites, postgres, postgreses)
+	}, memory, sqlite, sqlites, postgres, postgreses,
+		atLength(by(decorator.StrategyNudge, postgres)), atLength(by(decorator.StrategyNudge, postgreses)),
+		atLength(by(decorator.StrategyDirect, postgres)), atLength(by(decorator.StrategyDirect, postgreses)))
 }
 
 // TestStockIsNot is the control of TestLinear: upstream's own answers at

@@ -28,6 +28,8 @@ const (
 	pause = 20 * time.Millisecond
 	// workers are the clients of each API server.
 	workers = 4
+	// There are so many namespaces, and names in each.
+	namespaces, podNames = 2, 4
 	// historyPrefix has all that API servers write.
 	historyPrefix = "/registry/"
 	startKey      = historyPrefix + "start"
@@ -63,7 +65,7 @@ func startLoad(t *testing.T, k *kines, stores ...storage.Interface) *load {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
-	l := &load{run: linear.New(linear.Config{Prefix: sides.PodPrefix}), client: k.client, stop: stop,
+	l := &load{run: linear.New(linear.Config{Prefix: sides.PodPrefix, SecondOpinion: podKeys(), Unordered: k.unordered}), client: k.client, stop: stop,
 		history: make(chan error, 1), live: make(chan struct{}), seen: map[event]bool{}, acknowledged: map[event]bool{}}
 	events := k.client.Watch(t.Context(), historyPrefix, clientv3.WithPrefix(), clientv3.WithRev(1))
 	go func() { l.history <- l.tellHistory(events) }()
@@ -245,7 +247,7 @@ func (w *worker) outlived(call context.Context) {
 }
 
 func (w *worker) step(ctx context.Context) error {
-	namespace, name := fmt.Sprintf("n%d", w.random.IntN(2)), fmt.Sprintf("pod-%d", w.random.IntN(4))
+	namespace, name := namespaceOf(w.random.IntN(namespaces)), podName(w.random.IntN(podNames))
 	pod := podclient.NewPod(namespace, name)
 	switch n := w.random.IntN(100); {
 	case n < 8:
@@ -266,6 +268,19 @@ func (w *worker) step(ctx context.Context) error {
 	default:
 		return w.read(w.Get(ctx, namespace, name, []string{"", "0"}[w.random.IntN(2)]))
 	}
+}
+
+func namespaceOf(i int) string { return fmt.Sprintf("n%d", i) }
+func podName(i int) string     { return fmt.Sprintf("pod-%d", i) }
+
+// podKeys are the keys of all pods that there may be.
+func podKeys() (keys []string) {
+	for i := range namespaces {
+		for j := range podNames {
+			keys = append(keys, sides.PodKey(namespaceOf(i), podName(j)))
+		}
+	}
+	return keys
 }
 
 // read counts a read that was answered.

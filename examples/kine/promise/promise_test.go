@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/decorator/apiserver"
 	"github.com/rvfloor/rvfloor/decorator/decoratortest"
 	"github.com/rvfloor/rvfloor/internal/backends"
@@ -23,7 +24,7 @@ func TestPromise(t *testing.T) {
 			b.strategy = verdict(t, start(t, b)).Strategies[0]
 		}
 		decoratortest.Run(t, func(t *testing.T) decoratortest.Harness { return newHarness(t, b) })
-	}, memory, atLength(sqlite), sqlites, atLength(postgres), postgreses)
+	}, memory, atLength(sqlite), sqlites, atLength(by(decorator.StrategyNudge, postgres)), by(decorator.StrategyNudge, postgreses))
 }
 
 // harness is a backends.Harness over the last kine, with a writer through the first. The
