@@ -2,6 +2,7 @@ package decorator
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
@@ -30,7 +31,7 @@ func (c *Checked) Ready() bool { return c.cache.Ready() }
 // GetList lists the cache between two revisions: one that the cache has in part would be
 // found to differ from the backend's.
 func (c *Checked) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
-	r := read{store: c.store, ctx: ctx, verb: verbList}
+	r := read{store: c.store, ctx: ctx, verb: verbList, arrived: time.Now()}
 	_, err := r.list(key, &opts, list, 0)
 	return err
 }

@@ -118,7 +118,7 @@ var unprobed = Properties{LinearizableFloor: VerdictYes, OneRevisionSpace: Verdi
 func (c *chooser) failed(target uint64, reason string, failed ...Strategy) {
 	elsewhere := false
 	c.backend.caches(func(feed *Feed, _ *progress.Stream) {
-		elsewhere = elsewhere || feed != nil && feed.reply.Load() >= target
+		elsewhere = elsewhere || feed != nil && feed.epoch.Rewound() == nil && feed.reply.Load() >= target
 	})
 	if elsewhere {
 		return
@@ -167,7 +167,7 @@ func (c *chooser) chooseLocked() bool {
 	now := c.decideLocked()
 	c.choice.Store(now)
 	c.showLocked()
-	return before != nil && !slices.Equal(before.strategies, now.strategies)
+	return before != nil && (!slices.Equal(before.strategies, now.strategies) || (before.refused == nil) != (now.refused == nil))
 }
 
 func (c *chooser) decideLocked() *choice {
@@ -212,9 +212,12 @@ func (c *chooser) follow(moved bool) {
 	present := c.present()
 	klog.InfoS("Caches are brought to a floor in another way", "backend", c.backend.cfg.Name, "strategy", present.strategies[0], "reason", present.reason)
 	c.backend.caches(func(feed *Feed, stream *progress.Stream) {
-		if present.first(feed) == StrategyDirect {
+		switch {
+		case present.refused != nil:
+			stream.Interrupt(present.refused)
+		case present.first(feed) == StrategyDirect:
 			stream.Interrupt(errDirect)
-		} else {
+		default:
 			stream.Rebound()
 		}
 	})
@@ -243,6 +246,17 @@ func (c *chooser) showLocked() {
 		}
 	})
 	c.shown = properties
+}
+
+// ordered says that progress may be asked for although the strategy does without: it was
+// seen not to overtake events, or no answer of a cache rests on it.
+func (c *chooser) ordered() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen == nil {
+		return c.backend.cfg.Strategy == StrategyDirect
+	}
+	return c.seen.ProgressOrdered == VerdictYes
 }
 
 // nudgesHelp says that the backend is known to be one whose progress a write moves.

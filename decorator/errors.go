@@ -134,6 +134,8 @@ func waitFailure(ctx context.Context, err error, target, applied uint64, watch b
 		return ctx.Err()
 	case errors.Is(err, errReadyWait):
 		return newFailure(ErrNotReady, nil, watch)
+	case errors.Is(err, ErrRefused):
+		return newFailure(err, nil, watch)
 	}
 	return newFailure(ErrNotFresh, fmt.Errorf("it is at %d and %d was asked for: %w", applied, target, err), watch)
 }

@@ -189,6 +189,9 @@ func (f *Feed) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	if f.backend.Mode() == ModeOff {
 		return f.raw.GetCurrentResourceVersion(ctx)
 	}
+	if floor, ok := ctx.Value(gated{f}).(uint64); ok {
+		return floor, nil
+	}
 	floor, err := f.backend.floors.Next(ctx)
 	if err != nil {
 		return 0, floorFailure(ctx, err, false)
@@ -199,11 +202,32 @@ func (f *Feed) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	return floor.Revision, nil
 }
 
+// gated is the context key of the floor that a read has waited for at a cache. A page of
+// the newest data cannot name it, and a revision read for it anew would be waited for inside
+// of the Cacher, which does not look at the caller's deadline.
+type gated struct{ feed *Feed }
+
+func withGated(ctx context.Context, r *read, token string) context.Context {
+	if token == "" || r.route.kind != routeFloor || r.store.resource.Feed == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, gated{r.store.resource.Feed}, r.target)
+}
+
 // RequestWatchProgress is the cache's own request, on a timer of its own. It is
-// taken as a hint, so that it adds no load where a kick is under way.
-func (f *Feed) RequestWatchProgress(context.Context) error {
-	f.stream.Hint()
-	return nil
+// taken as a hint, so that it adds no load where a kick is under way. Where the strategy
+// asks for no progress it goes to the backend all the same: reads that are not verified,
+// and Stats, have the cache wait for it. Not where it would overtake events of a cache that
+// reads are verified by.
+func (f *Feed) RequestWatchProgress(ctx context.Context) error {
+	switch {
+	case f.asks():
+		f.stream.Hint()
+		return nil
+	case f.backend.Mode() == ModeVerify && !f.backend.chooser.ordered():
+		return nil
+	}
+	return f.request.send(ctx)
 }
 
 // EnableResourceSizeEstimation keeps the KeysFunc of the newest cache: a raw

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rvfloor/rvfloor/freshness"
 	"github.com/rvfloor/rvfloor/internal/guard"
 	"github.com/rvfloor/rvfloor/internal/joinnext"
 	"github.com/rvfloor/rvfloor/internal/revision"
@@ -49,11 +50,27 @@ var errNoNudger = errors.New("decorator: Config.Source is no Nudger; for etcd us
 type nudges struct {
 	backend *Backend
 	writes  *joinnext.Group[struct{}]
+	marks   atomic.Pointer[nudgeMarks] // of the newest history that there was a nudge in
+	sent    atomic.Int64               // when the newest was, unix time in ns
+	helped  atomic.Bool                // replies came up to what a write was made for
+}
+
+// nudgeMarks are revisions of one history of the backend.
+type nudgeMarks struct {
+	epoch   *freshness.Epoch
 	wanted  revision.Ratchet // the highest target that a write was wanted for
 	tried   revision.Ratchet // what wanted was when the newest write was sent
 	covered revision.Ratchet // likewise, of the newest that was acknowledged
-	sent    atomic.Int64     // when the newest was, unix time in ns
-	helped  atomic.Bool      // replies came up to what a write was made for
+}
+
+// now are those of the present history.
+func (n *nudges) now() *nudgeMarks {
+	present, epoch := n.marks.Load(), n.backend.floors.Epoch()
+	if present != nil && present.epoch == epoch {
+		return present
+	}
+	n.marks.CompareAndSwap(present, &nudgeMarks{epoch: epoch})
+	return n.marks.Load()
 }
 
 func newNudges(b *Backend) *nudges {
@@ -70,7 +87,7 @@ func (n *nudges) write(ctx context.Context, target uint64) error {
 	if !n.due(target) {
 		return nil
 	}
-	n.wanted.Raise(target)
+	n.now().wanted.Raise(target)
 	_, err := n.writes.Do(ctx, nil)
 	return err
 }
@@ -78,13 +95,13 @@ func (n *nudges) write(ctx context.Context, target uint64) error {
 // due says whether target calls for another write: once, and each nudgeEach; and where it
 // is not known that writes help, each nudgeEach alone.
 func (n *nudges) due(target uint64) bool {
-	fresh := target > n.covered.Load() && (n.helped.Load() || n.backend.chooser.nudgesHelp())
+	fresh := target > n.now().covered.Load() && (n.helped.Load() || n.backend.chooser.nudgesHelp())
 	return fresh || n.idle() >= nudgeEach
 }
 
 // answered is called for each answer to a request for progress.
 func (n *nudges) answered(revision uint64) {
-	if covered := n.covered.Load(); covered != 0 && revision >= covered {
+	if covered := n.now().covered.Load(); covered != 0 && revision >= covered {
 		n.helped.Store(true)
 	}
 }
@@ -93,12 +110,13 @@ func (n *nudges) answered(revision uint64) {
 func (n *nudges) idle() time.Duration { return time.Since(time.Unix(0, n.sent.Load())) }
 
 func (n *nudges) send(ctx context.Context) error {
-	wanted := n.wanted.Load()
+	now := n.now()
+	wanted := now.wanted.Load()
 	if !n.due(wanted) {
 		return nil // the write before was for these as well
 	}
 	n.sent.Store(time.Now().UnixNano())
-	n.tried.Raise(wanted)
+	now.tried.Raise(wanted)
 	nudger, ok := n.backend.cfg.Source.(Nudger)
 	err := errNoNudger
 	if ok {
@@ -106,7 +124,7 @@ func (n *nudges) send(ctx context.Context) error {
 	}
 	n.backend.nudged(err)
 	if err == nil {
-		n.covered.Raise(wanted)
+		now.covered.Raise(wanted)
 	}
 	return err
 }

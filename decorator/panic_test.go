@@ -50,7 +50,7 @@ func TestShadowOutlivesAPanic(t *testing.T) {
 		if _, err := list(t.Context(), r.store, everything("")); err != nil {
 			t.Error(err)
 		}
-		r.store.verifying.Wait()
+		r.store.verifying.running.Wait()
 		if n := r.reads(verbList, routeFloor, outcomeError); n != 1 {
 			t.Errorf("%v reads were counted as errors, want 1", n)
 		}

@@ -33,6 +33,7 @@ type read struct {
 	span    *readSpan      // nil: none is recorded
 	target  uint64         // what the answer must not be below; 0: not known yet
 	shadow  bool           // it changes no answer
+	unready bool           // the cache was not: the storage is to answer
 	number  uint64         // of a LIST, among those of its Store
 	ahead   progress.Ahead // set by gate, and by Send
 }
@@ -60,17 +61,10 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		return 0, newFailure(ErrClosed, nil, r.verb == verbWatch)
 	default:
 	}
-	choice, err := r.choice()
+	direct, err := r.direct()
 	if err != nil {
 		return 0, err
 	}
-	if choice.refused != nil {
-		return 0, newFailure(choice.refused, nil, r.verb == verbWatch)
-	}
-	if choice.failing {
-		s.backend.chooser.tryAgain(s)
-	}
-	direct := !r.route.ungated && choice.first(s.resource.Feed) == StrategyDirect
 	if direct && r.route.kind != routeLeast {
 		return 0, r.directOnly()
 	}
@@ -97,6 +91,10 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		return 0, wait.end(lost)
 	}
 	wait.end(nil)
+	// Nobody could tell this read of another strategy while it did not wait for the cache.
+	if direct, err = r.direct(); err != nil {
+		return 0, err
+	}
 	target := f.Revision
 	if r.route.kind == routeLeast {
 		if r.route.least > f.Revision {
@@ -112,7 +110,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		return 0, r.directOnly()
 	}
 	s.observe.behind(f.Revision, s.stream.Revision())
-	if ready || !toStorage {
+	if ready = ready || s.inner.ReadinessCheck() == nil; ready || !toStorage {
 		_, wait := r.part(spanCacheWait)
 		err := r.await(target)
 		s.observe.behind(f.Revision, s.stream.Revision())
@@ -121,8 +119,24 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		}
 		wait.end(nil)
 	}
+	r.unready = !ready
 	s.observe.fresh(r.verb, r.arrived)
 	return target, nil
+}
+
+// direct is that no cache is to answer the read. An error is that nothing is.
+func (r *read) direct() (bool, error) {
+	choice, err := r.choice()
+	if err != nil {
+		return false, err
+	}
+	if choice.refused != nil {
+		return false, newFailure(choice.refused, nil, r.verb == verbWatch)
+	}
+	if choice.failing {
+		r.store.backend.chooser.tryAgain(r.store)
+	}
+	return !r.route.ungated && choice.first(r.store.resource.Feed) == StrategyDirect, nil
 }
 
 // lostOr is why the cache is lost, which is more to the point than what came of it, or
@@ -182,7 +196,7 @@ func (r *read) floor() (freshness.Floor, error) {
 // part.
 func (r *read) wait(revision uint64) error {
 	s := r.store
-	ctx, cancel := context.WithTimeoutCause(r.ctx, s.backend.cfg.MaxWait, errMaxWait)
+	ctx, cancel := context.WithDeadlineCause(r.ctx, r.arrived.Add(s.backend.cfg.MaxWait), errMaxWait)
 	defer cancel()
 	_, wait := r.part(spanCacheWait)
 	if err := s.stream.Wait(ctx, revision); err != nil {
@@ -246,7 +260,7 @@ func (s *Store) bypass(ctx context.Context, v verb, r route) bool {
 		s.observe.read(v, r.kind, outcomeBusy)
 		return true
 	}
-	s.verifying.Go(func() {
+	begun := s.verifying.begin(func() {
 		defer func() { <-s.shadows }()
 		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.backend.cfg.MaxWait, errMaxWait)
 		defer cancel()
@@ -261,6 +275,9 @@ func (s *Store) bypass(ctx context.Context, v verb, r route) bool {
 		})
 		read.end(err, outcomeOf(err))
 	})
+	if !begun {
+		<-s.shadows
+	}
 	return true
 }
 

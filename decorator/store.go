@@ -2,7 +2,6 @@ package decorator
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -33,7 +32,7 @@ type Store struct {
 
 	crowd     crowd
 	shadows   chan struct{} // places for reads that Shadow verifies
-	verifying sync.WaitGroup
+	verifying workers
 }
 
 var _ storage.Interface = (*Store)(nil)
@@ -73,7 +72,7 @@ func (s *Store) Close() {
 	if s.pilot != nil {
 		s.pilot.close()
 	}
-	s.verifying.Wait()
+	s.verifying.close()
 	if s.resource.Feed == nil {
 		s.observe.series.release() // else the Feed's
 	}
@@ -195,7 +194,10 @@ func (r *read) ask(key string, opts *storage.ListOptions, list runtime.Object, f
 	}
 	for {
 		whole := s.stream.Revision()
-		if err := r.call(spanInner, func(ctx context.Context) error { return s.inner.GetList(ctx, key, asked, list) }); err != nil {
+		err := r.call(spanInner, func(ctx context.Context) error {
+			return s.inner.GetList(withGated(ctx, r, asked.Predicate.Continue), key, asked, list)
+		})
+		if err != nil {
 			return 0, true, err
 		}
 		accessor, err := meta.ListAccessor(list)
@@ -203,15 +205,17 @@ func (r *read) ask(key string, opts *storage.ListOptions, list runtime.Object, f
 			return 0, true, err
 		}
 		revision, err := s.router.versioner.ParseResourceVersion(accessor.GetResourceVersion())
-		if err != nil || revision < floor {
+		late := revision < floor && r.unready // it became ready just then
+		if err != nil || revision < floor && !late {
 			return 0, false, r.breach(accessor.GetResourceVersion(), floor)
 		}
-		if !s.tears.torn(whole, revision) {
+		if !late && !s.tears.torn(whole, revision) {
 			return revision, false, nil
 		}
-		if err := r.wait(revision); err != nil {
+		if err := r.wait(max(revision, floor)); err != nil {
 			return 0, false, err
 		}
+		r.unready = false
 		if err := meta.SetList(list, nil); err != nil {
 			return 0, false, err
 		}

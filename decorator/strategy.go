@@ -59,7 +59,10 @@ func (f *Feed) advance(ctx context.Context, target uint64) error {
 	case StrategyWrite:
 		return f.write.Advance(ctx, target)
 	case StrategyDirect:
-		return nil
+		// No read waits for the cache, but a watch may wait for the rest of a revision.
+		if !f.backend.chooser.ordered() {
+			return nil
+		}
 	}
 	return f.request.Advance(ctx, target)
 }
@@ -79,7 +82,7 @@ const advanceTimeout = directTimeout
 // stoodStill is that a cache of which target is waited for gets answers that are below it
 // and do not move.
 func (b *Backend) stoodStill(present Strategy, target uint64) {
-	if present == StrategyNudge && target > b.nudges.tried.Load() {
+	if present == StrategyNudge && target > b.nudges.now().tried.Load() {
 		return // nothing was written for it yet
 	}
 	b.chooser.failed(target, "progress stands still below the revision of the backend", present)

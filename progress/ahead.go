@@ -26,14 +26,17 @@ type ahead struct {
 
 // Ahead is a read that is about to learn its floor.
 type Ahead struct {
-	stream *Stream
-	before uint64 // applied when the read began
-	sends  uint64
-	kicked bool
+	stream     *Stream
+	interrupts uint64
+	before     uint64 // applied when the read began
+	sends      uint64
+	kicked     bool
 }
 
 // Begin begins a read whose floor read is not sent at once.
-func (s *Stream) Begin() Ahead { return Ahead{stream: s, before: s.applied.Load()} }
+func (s *Stream) Begin() Ahead {
+	return Ahead{stream: s, interrupts: s.interrupts.Load(), before: s.applied.Load()}
+}
 
 // Ahead begins a read whose floor read is sent now. Where it has paid lately it
 // kicks at once, so that the progress request travels beside the floor read
@@ -57,10 +60,11 @@ func (s *Stream) Ahead() Ahead {
 	return a
 }
 
-// Wait is Stream.Wait for a read begun with Ahead, and learns from it.
+// Wait is Stream.Wait for a read begun with Ahead, and learns from it. It returns what
+// an Interrupt said since the read began.
 func (a Ahead) Wait(ctx context.Context, revision uint64) error {
 	s := a.stream
-	if err := s.Wait(ctx, revision); err != nil {
+	if err := s.wait(ctx, revision, a.interrupts); err != nil {
 		return err
 	}
 	needed := a.before < revision

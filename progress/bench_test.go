@@ -75,7 +75,7 @@ func BenchmarkWake(b *testing.B) {
 			s := benchStream()
 			defer s.Close()
 			join := func(revision uint64) {
-				if g, _, err := s.join(revision); g == nil {
+				if g, _, err := s.join(revision, 0); g == nil {
 					b.Fatalf("join(%d) returned no group, %v", revision, err)
 				}
 			}

@@ -86,6 +86,31 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
+// TestInterruptBeforeTheWait: a read that has begun hears of it when it comes to wait, and
+// one that begins later does not.
+func TestInterruptBeforeTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, ample())
+		moved := errors.New("moved")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun, ahead := r.Begin(), r.Stream.Ahead()
+		r.Interrupt(moved)
+		for _, a := range []Ahead{begun, ahead} {
+			if err := a.Wait(ctx, 10); err != moved {
+				t.Errorf("got %v", err)
+			}
+		}
+		r.Applied(10)
+		if err := begun.Wait(ctx, 10); err != nil {
+			t.Errorf("what is there already: got %v", err)
+		}
+		if err := r.Begin().Wait(ctx, 20); err != context.DeadlineExceeded {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 // TestBlind: where a kick is of no use without a target, none goes out before there is one.
 func TestBlind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

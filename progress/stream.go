@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rvfloor/rvfloor/internal/revision"
@@ -48,10 +49,13 @@ type Stream struct {
 	applied     revision.Ratchet
 	pays        ahead
 	done        chan struct{}
+	// interrupts counts calls of Interrupt; it is raised under mu.
+	interrupts atomic.Uint64
 
-	mu     sync.Mutex
-	closed bool
-	groups groupHeap
+	mu          sync.Mutex
+	closed      bool
+	interrupted error // what the newest Interrupt said
+	groups      groupHeap
 	// highest is no lower than any revision of groups.
 	highest uint64
 	byRev   map[uint64]*group
@@ -73,10 +77,16 @@ type group struct {
 // ctx ends, and returns its cause; or until the Stream is closed, and returns
 // ErrClosed; or until Interrupt, and returns its error. The first waiter kicks at once.
 func (s *Stream) Wait(ctx context.Context, revision uint64) error {
+	return s.wait(ctx, revision, s.interrupts.Load())
+}
+
+// wait is Wait for a caller who came when there had been so many interrupts: of a later
+// one it must hear, too.
+func (s *Stream) wait(ctx context.Context, revision, interrupts uint64) error {
 	if s.applied.Load() >= revision {
 		return nil
 	}
-	g, due, err := s.join(revision)
+	g, due, err := s.join(revision, interrupts)
 	if g == nil {
 		return err
 	}
@@ -166,17 +176,20 @@ func (s *Stream) Close() {
 	s.kick.calls.Wait()
 }
 
-// Interrupt wakes all who wait now with err, which they are to be served for otherwise.
+// Interrupt wakes all who wait now, or will by an Ahead that began before, with err, which
+// they are to be served for otherwise.
 func (s *Stream) Interrupt(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.interrupted = err
+	s.interrupts.Add(1)
 	s.wakeAllLocked(err)
 	s.idleLocked()
 }
 
 // join adds the caller to the group of its revision. A nil group means that
 // there is nothing to wait for, or an error. due: the caller is to send a kick.
-func (s *Stream) join(revision uint64) (g *group, due bool, err error) {
+func (s *Stream) join(revision, interrupts uint64) (g *group, due bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -184,6 +197,9 @@ func (s *Stream) join(revision uint64) (g *group, due bool, err error) {
 	}
 	if s.applied.Load() >= revision {
 		return nil, false, nil
+	}
+	if s.interrupts.Load() != interrupts {
+		return nil, false, s.interrupted
 	}
 	g = s.byRev[revision]
 	if g == nil {

@@ -121,7 +121,7 @@ func TestFreshInTheMomentOfTheArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, ample())
 		r.Applied(10)
-		if g, _, err := r.join(10); g != nil || err != nil {
+		if g, _, err := r.join(10, 0); g != nil || err != nil {
 			t.Errorf("join returned %v, %v; want nothing to wait for", g, err)
 		}
 		r.wantIdle(t)

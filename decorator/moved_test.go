@@ -1,0 +1,282 @@
+package decorator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// TestMovedMeanwhile: a read that was on its way when the strategy changed, be it that it
+// read its floor or waited for the cache, is served by the new one at once.
+func TestMovedMeanwhile(t *testing.T) {
+	lossy, unfit := sane, sane
+	lossy.EveryEventDelivered, unfit.LinearizableFloor = VerdictNo, VerdictNo
+	for name, test := range map[string]struct {
+		seen    Properties
+		policy  OnUnverified
+		reading bool // its floor
+	}{
+		"to direct, reading the floor": {lossy, UnverifiedFail, true},
+		"to direct, waiting":           {lossy, UnverifiedFail, false},
+		"refused, reading the floor":   {unfit, UnverifiedDirect, true},
+		"refused, waiting":             {unfit, UnverifiedDirect, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, setup{cfg: Config{OnUnverified: test.policy}}, func(t *testing.T, r *rig) {
+				r.backend.SetProperties(sane)
+				r.cached.Hold()
+				r.put("a")
+				floor := make(chan struct{})
+				if test.reading {
+					r.writer.OnRevision(func(ctx context.Context, revision uint64) (uint64, error) {
+						<-floor
+						return revision, nil
+					})
+				}
+				listed, watched := make(chan error, 1), make(chan error, 1)
+				go func() {
+					pods, err := list(t.Context(), r.store, everything(""))
+					if err == nil && !slices.Equal(names(pods), []string{"a"}) {
+						t.Errorf("got %v", names(pods))
+					}
+					listed <- err
+				}()
+				go func() {
+					_, err := r.store.Watch(t.Context(), "/pods/", everything(""))
+					watched <- err
+				}()
+				settled()
+				began := time.Now()
+				r.backend.SetProperties(test.seen)
+				close(floor)
+				list, watch := <-listed, <-watched
+				if refused := test.seen == unfit; errors.Is(list, ErrRefused) != refused || errors.Is(watch, ErrRefused) != refused || !refused && list != nil {
+					t.Errorf("list: %v, watch: %v", list, watch)
+				}
+				if !apierrors.IsTooManyRequests(watch) || time.Since(began) > 0 {
+					t.Errorf("after %v watch: %v", time.Since(began), watch)
+				}
+			})
+		})
+	}
+}
+
+// becoming is a cache that says so many times that it is not ready, and takes so long to
+// answer a LIST.
+type becoming struct {
+	storage.Interface
+	unready *atomic.Int32
+	takes   time.Duration
+}
+
+func (b becoming) ReadinessCheck() error {
+	if b.unready.Add(-1) >= 0 {
+		return errors.New("not yet")
+	}
+	return b.Interface.ReadinessCheck()
+}
+
+func (b becoming) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	time.Sleep(b.takes)
+	return b.Interface.GetList(ctx, key, opts, list)
+}
+
+// TestReadyMeanwhile: a LIST that need not wait for a cache that is filled waits for one
+// that has become ready just then, as it may be below the floor.
+func TestReadyMeanwhile(t *testing.T) {
+	for name, looks := range map[string]int32{"at the floor": 1, "at the answer": 2} {
+		t.Run(name, func(t *testing.T) {
+			unready := &atomic.Int32{}
+			bubble(t, setup{inner: func(s storage.Interface) storage.Interface { return becoming{s, unready, 0} }}, func(t *testing.T, r *rig) {
+				settled()
+				r.cached.Hold()
+				newest := r.put("a")
+				unready.Store(looks)
+				answered := make(chan error, 1)
+				opts := everything("0")
+				opts.Predicate.Limit = 1
+				pods := &example.PodList{}
+				go func() { answered <- r.store.GetList(t.Context(), "/pods/", opts, pods) }()
+				settled()
+				r.cached.Release()
+				if err := <-answered; err != nil || pods.ResourceVersion != formatRevision(newest) || len(pods.Items) != 1 {
+					t.Errorf("got %v at %s, %v", names(pods), pods.ResourceVersion, err)
+				}
+				if r.breaches() != 0 {
+					t.Error("it was counted as a breach")
+				}
+			})
+		})
+	}
+}
+
+// TestTornRevisionTimesOutOnce: what a read has waited before counts.
+func TestTornRevisionTimesOutOnce(t *testing.T) {
+	const takes = 2 * time.Second
+	bubble(t, setup{inner: func(s storage.Interface) storage.Interface { return becoming{s, &atomic.Int32{}, takes} }}, func(t *testing.T, r *rig) {
+		h := r.herd(10)
+		settled()
+		r.cached.Hold()
+		h.change(r)
+		r.cached.Step(3)
+		settled()
+		start := time.Now()
+		_, err := list(t.Context(), r.store, everything(formatRevision(h.before)))
+		checkChain(t, err, ErrNotFresh, errMaxWait)
+		if waited := time.Since(start); waited != defaultMaxWait {
+			t.Errorf("waited %v, want %v", waited, defaultMaxWait)
+		}
+	})
+}
+
+// TestCachesOwnProgress: where the strategy asks for no progress the cache's own request
+// reaches the storage, unless verified answers rest on a cache that it may run ahead of.
+func TestCachesOwnProgress(t *testing.T) {
+	ordered, unordered := sane, sane
+	ordered.EveryEventDelivered, unordered.ProgressOrdered = VerdictNo, VerdictNo
+	for name, test := range map[string]struct {
+		strategy Strategy
+		mode     Mode
+		seen     *Properties
+		want     bool
+	}{
+		"direct":                         {StrategyDirect, ModeVerify, nil, true},
+		"direct by what was seen":        {StrategyAuto, ModeVerify, &ordered, true},
+		"range-proof":                    {StrategyRangeProof, ModeVerify, nil, false},
+		"progress overtakes":             {StrategyAuto, ModeVerify, &unordered, false},
+		"progress overtakes, off":        {StrategyAuto, ModeOff, &unordered, true},
+		"range-proof, shadow":            {StrategyRangeProof, ModeShadow, nil, true},
+		"range-proof, off":               {StrategyRangeProof, ModeOff, nil, true},
+		"request: a hint, and no waiter": {StrategyRequest, ModeVerify, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, setup{cfg: Config{Strategy: test.strategy}, proves: true}, func(t *testing.T, r *rig) {
+				if test.seen != nil {
+					r.backend.SetProperties(*test.seen)
+				}
+				if err := r.backend.SetMode(test.mode); err != nil {
+					t.Fatal(err)
+				}
+				before := r.cached.Calls()
+				if err := r.feed.RequestWatchProgress(t.Context()); err != nil {
+					t.Error(err)
+				}
+				settled()
+				if after := r.cached.Calls(); (after.Kicks > before.Kicks) != test.want {
+					t.Errorf("calls were %+v and are %+v", before, after)
+				}
+			})
+		})
+	}
+}
+
+// TestSwitchedOffDirect: a LIST past a strategy that asks for no progress takes what
+// upstream's takes, a tick of 100 ms, and not its 3 s.
+func TestSwitchedOffDirect(t *testing.T) {
+	for _, strategy := range []Strategy{StrategyDirect, StrategyRangeProof} {
+		bubble(t, setup{cfg: Config{Strategy: strategy}, proves: true}, func(t *testing.T, r *rig) {
+			if err := r.backend.SetMode(ModeOff); err != nil {
+				t.Fatal(err)
+			}
+			r.memory.Bump()
+			before, began := r.cached.Calls().List, time.Now()
+			if _, err := list(t.Context(), r.store, everything("")); err != nil || time.Since(began) > 200*time.Millisecond || r.cached.Calls().List != before {
+				t.Errorf("%s: after %v and %d lists of the storage: %v", strategy, time.Since(began), r.cached.Calls().List-before, err)
+			}
+		})
+	}
+}
+
+// TestDirectStrategyUntapped: where nobody tells the end of a revision a watch that goes on
+// from the newest is served all the same.
+func TestDirectStrategyUntapped(t *testing.T) {
+	bubble(t, setup{cfg: Config{Strategy: StrategyDirect}, untapped: true}, func(t *testing.T, r *rig) {
+		for _, name := range []string{"a", "b"} {
+			revision := r.put(name)
+			settled()
+			began := time.Now()
+			w, err := r.store.Watch(t.Context(), "/pods/", everything(formatRevision(revision)))
+			if err != nil || time.Since(began) > time.Second {
+				t.Fatalf("after %v: %v", time.Since(began), err)
+			}
+			w.Stop()
+		}
+	})
+}
+
+// TestPagesOfTheNewestWaitHere: the Cacher waits for no revision that a page's floor was
+// not waited for already: it heeds no deadline.
+func TestPagesOfTheNewestWaitHere(t *testing.T) {
+	bubble(t, setup{cfg: Config{Strategy: StrategyRangeProof}, proves: true}, func(t *testing.T, r *rig) {
+		// Each revision that is read is one that the cache does not have.
+		r.writer.OnRevision(func(context.Context, uint64) (uint64, error) { return r.memory.Bump(), nil })
+		opts := everything("")
+		opts.Predicate.Continue, opts.Predicate.Limit = tokenNewest, 1
+		began := time.Now()
+		if _, err := list(t.Context(), r.store, opts); err != nil || time.Since(began) > time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// TestAnotherHistory: what is known of writes and answers of a history that has ended holds
+// for no other.
+func TestAnotherHistory(t *testing.T) {
+	s, nudges := standing(Config{})
+	bubble(t, s, func(t *testing.T, r *rig) {
+		stands := sane
+		stands.ProgressReaches = VerdictNo
+		r.backend.SetProperties(stands)
+		if err := r.backend.nudges.write(t.Context(), 1000); err != nil {
+			t.Fatal(err)
+		}
+		r.feed.reply.Raise(1000)
+		r.put("a")
+		if _, err := list(t.Context(), r.store, everything("")); err != nil {
+			t.Fatal(err)
+		}
+		r.restore()
+		if _, err := r.backend.floors.Next(t.Context()); err == nil {
+			t.Fatal("no rewind was found")
+		}
+		r.backend.chooser.failed(500, "it does not work", StrategyNudge)
+		r.wantStrategy(StrategyDirect)
+
+		r.backend.floors.Renew(r.backend.floors.Epoch())
+		before := nudges.writes.Load()
+		for _, target := range []uint64{10, 10, 11} {
+			if err := r.backend.nudges.write(t.Context(), target); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := nudges.writes.Load() - before; got != 2 {
+			t.Errorf("%d writes for two revisions", got)
+		}
+	})
+}
+
+// TestWorkers: none begins after close.
+func TestWorkers(t *testing.T) {
+	var w workers
+	ran := make(chan struct{})
+	if !w.begin(func() { close(ran) }) {
+		t.Fatal("none can begin")
+	}
+	w.close()
+	select {
+	case <-ran:
+	default:
+		t.Error("close did not wait")
+	}
+	if w.begin(func() { t.Error("one runs") }) {
+		t.Error("one has begun after close")
+	}
+}
