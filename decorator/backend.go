@@ -94,7 +94,8 @@ type Resource struct {
 	// and it is asked for its revision instead; revisions that changed many objects
 	// are then not promised to be seen whole.
 	Feed *Feed
-	// Prove is for StrategyRangeProof; nil: the resource is not brought to a floor by it.
+	// Prove is for StrategyRangeProof; nil: the resource is not brought to a floor by it. It
+	// needs a Feed over a storage with a progress.Watcher.
 	Prove Prover
 	// SharesItems says that callers of the cache's GetList get items of which what they
 	// point to is the cache's own, and not to be changed, as from upstream's Cacher. Then

@@ -224,10 +224,15 @@ func (f *Feed) RequestWatchProgress(ctx context.Context) error {
 	case f.asks():
 		f.stream.Hint()
 		return nil
-	case f.backend.Mode() == ModeVerify && !f.backend.chooser.ordered():
+	case f.silenced():
 		return nil
 	}
 	return f.request.send(ctx)
+}
+
+// silenced is that the cache's own requests for progress are not to reach the backend.
+func (f *Feed) silenced() bool {
+	return !f.asks() && f.backend.Mode() == ModeVerify && !f.backend.chooser.ordered()
 }
 
 // EnableResourceSizeEstimation keeps the KeysFunc of the newest cache: a raw
@@ -235,11 +240,28 @@ func (f *Feed) RequestWatchProgress(ctx context.Context) error {
 func (f *Feed) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
 	f.keys.Store(&keys)
 	f.keysOnce.Do(func() {
-		f.keysErr = f.raw.EnableResourceSizeEstimation(func(ctx context.Context) ([]string, error) {
-			return (*f.keys.Load())(ctx)
-		})
+		f.keysErr = f.raw.EnableResourceSizeEstimation(f.listKeys)
 	})
 	return f.keysErr
+}
+
+// listKeys has the newest cache list its keys, at a revision that it is brought to before
+// where it cannot see to that itself.
+func (f *Feed) listKeys(ctx context.Context) ([]string, error) {
+	keys := *f.keys.Load()
+	if !f.silenced() {
+		return keys(ctx)
+	}
+	floor, err := f.GetCurrentResourceVersion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wait, cancel := context.WithTimeoutCause(ctx, f.backend.cfg.MaxWait, errMaxWait)
+	defer cancel()
+	if err := f.stream.Wait(wait, floor); err != nil {
+		return nil, waitFailure(ctx, err, floor, f.stream.Revision(), false)
+	}
+	return keys(context.WithValue(ctx, gated{f}, floor))
 }
 
 // GetList goes to the raw storage. A list of the whole resource is a fill of the

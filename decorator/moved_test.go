@@ -20,17 +20,19 @@ func TestMovedMeanwhile(t *testing.T) {
 	lossy, unfit := sane, sane
 	lossy.EveryEventDelivered, unfit.LinearizableFloor = VerdictNo, VerdictNo
 	for name, test := range map[string]struct {
-		seen    Properties
-		policy  OnUnverified
-		reading bool // its floor
+		strategy Strategy
+		seen     Properties
+		policy   OnUnverified
+		reading  bool // its floor
 	}{
-		"to direct, reading the floor": {lossy, UnverifiedFail, true},
-		"to direct, waiting":           {lossy, UnverifiedFail, false},
-		"refused, reading the floor":   {unfit, UnverifiedDirect, true},
-		"refused, waiting":             {unfit, UnverifiedDirect, false},
+		"to direct, reading the floor": {"", lossy, UnverifiedFail, true},
+		"to direct, waiting":           {"", lossy, UnverifiedFail, false},
+		"refused, reading the floor":   {"", unfit, UnverifiedDirect, true},
+		"refused, waiting":             {"", unfit, UnverifiedDirect, false},
+		"refused, by a named strategy": {StrategyRequest, unfit, UnverifiedDirect, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, setup{cfg: Config{OnUnverified: test.policy}}, func(t *testing.T, r *rig) {
+			bubble(t, setup{cfg: Config{Strategy: test.strategy, OnUnverified: test.policy}}, func(t *testing.T, r *rig) {
 				r.backend.SetProperties(sane)
 				r.cached.Hold()
 				r.put("a")
@@ -116,6 +118,26 @@ func TestReadyMeanwhile(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReadyMeanwhileInTime: such a LIST keeps the caller's deadline, which the Cacher's own
+// wait does not look at.
+func TestReadyMeanwhileInTime(t *testing.T) {
+	unready := &atomic.Int32{}
+	bubble(t, setup{inner: func(s storage.Interface) storage.Interface { return becoming{s, unready, 0} }}, func(t *testing.T, r *rig) {
+		settled()
+		r.cached.Hold()
+		r.put("a")
+		unready.Store(1)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		opts := everything("")
+		opts.Predicate.Limit = 1
+		began := time.Now()
+		if _, err := list(ctx, r.store, opts); !errors.Is(err, ErrNotFresh) || time.Since(began) > 100*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
 }
 
 // TestTornRevisionTimesOutOnce: what a read has waited before counts.
@@ -261,6 +283,23 @@ func TestAnotherHistory(t *testing.T) {
 			t.Errorf("%d writes for two revisions", got)
 		}
 	})
+}
+
+// TestKeysOfACacheThatCannotAsk: Stats, for which API servers let the cache list its keys
+// each minute, does not wait in vain for progress that is not asked for.
+func TestKeysOfACacheThatCannotAsk(t *testing.T) {
+	for _, strategy := range []Strategy{StrategyRequest, StrategyRangeProof, StrategyWrite, StrategyDirect} {
+		s := setup{cfg: Config{Strategy: strategy}, proves: true, raw: func(raw storage.Interface) storage.Interface { return mortal{raw} }}
+		bubble(t, s, func(t *testing.T, r *rig) {
+			// Each revision that is read is one that the cache does not have.
+			r.writer.OnRevision(func(context.Context, uint64) (uint64, error) { return r.memory.Bump(), nil })
+			r.put("a")
+			began := time.Now()
+			if keys, err := r.cached.Keys(t.Context()); err != nil || len(keys) != 1 || time.Since(began) > 200*time.Millisecond {
+				t.Errorf("%s: %v after %v: %v", strategy, keys, time.Since(began), err)
+			}
+		})
+	}
 }
 
 // TestWorkers: none begins after close.
