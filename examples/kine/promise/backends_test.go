@@ -20,7 +20,7 @@ type backend struct {
 	name      string
 	processes int
 	database  func(t *testing.T) (dsn string) // a new one each time; nil: SQLite
-	strategy  decorator.Strategy          // empty: what is found
+	strategy  decorator.Strategy              // empty: what is found
 	// unordered: writes get their revisions before they are committed, so that a read of
 	// kine can lack one below its revision that is not acknowledged yet.
 	unordered bool
