@@ -60,7 +60,8 @@ type Config struct {
 	// Strategy is how caches are brought to a floor; empty means StrategyAuto.
 	Strategy Strategy
 	// Probe looks at what the backend does, for StrategyAuto: at the start, until when reads
-	// wait (at most MaxWait; where Resource.Raw can answer them instead, a second), and again after faults, at most once a minute. nil: SetProperties
+	// wait (at most MaxWait; where Resource.Raw can answer them instead, a second), and again
+	// after faults, at most once a minute. nil: SetProperties
 	// may be called, and until then StrategyRequest is taken.
 	Probe Prober
 	// MaxWait is the longest that a read waits to become fresh, cut to the

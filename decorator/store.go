@@ -205,8 +205,9 @@ func (r *read) ask(key string, opts *storage.ListOptions, list runtime.Object, f
 			return 0, true, err
 		}
 		revision, err := s.router.versioner.ParseResourceVersion(accessor.GetResourceVersion())
-		late := revision < floor && r.unready // it became ready just then
-		if err != nil || revision < floor && !late {
+		below := revision < floor
+		late := below && r.unready // it became ready just then
+		if err != nil || below && !late {
 			return 0, false, r.breach(accessor.GetResourceVersion(), floor)
 		}
 		if !late && !s.tears.torn(whole, revision) {

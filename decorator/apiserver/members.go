@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,8 +27,10 @@ const (
 	// a pause of a busy machine for a frozen member; more, and the reads that wait for a watch there (MaxWait) fail.
 	patience = time.Second
 	// leftFor is how long a member that was left is not connected to: what moved away is to find another. More would make
-	// a cluster whose other members fail meanwhile be missed for longer.
-	leftFor = 5 * time.Second
+	// a cluster whose other members fail meanwhile be missed for longer. Doubling, up to maxLeftFor, for one that is left
+	// again within a minute of its return: a member that is far away stays so, and each time watches move twice.
+	leftFor    = 5 * time.Second
+	maxLeftFor = time.Minute
 )
 
 // members lets the floors' client leave members of etcd that are connected and do not answer: frozen ones, slow ones, those
@@ -42,7 +45,21 @@ type members struct {
 	roundTrip atomic.Int64 // moving average, in ns; 0: not measured
 
 	mu   sync.Mutex
-	left map[string]time.Time // when, by address
+	left map[string]leaving // the newest, by address
+}
+
+// leaving is when a member was left, and for how long.
+type leaving struct {
+	at   time.Time
+	stay time.Duration
+}
+
+// again is the next one, now.
+func (l leaving) again(now time.Time) leaving {
+	if l.at.IsZero() || now.Sub(l.at) > l.stay+maxLeftFor {
+		return leaving{now, leftFor}
+	}
+	return leaving{now, min(2*l.stay, maxLeftFor)}
 }
 
 // newMembers is nil where no member can be left: there is only one, or an HTTP proxy of the environment leads to them,
@@ -59,7 +76,7 @@ func newMembers(endpoints []string, dial func(context.Context, string) (net.Conn
 		}
 		dial = dialDirectly
 	}
-	return &members{others: len(endpoints) - 1, dial: dial, left: map[string]time.Time{}}
+	return &members{others: len(endpoints) - 1, dial: dial, left: map[string]leaving{}}
 }
 
 // proxied says whether gRPC would go through a proxy, which it looks up as for an HTTPS server.
@@ -91,9 +108,9 @@ func (m *members) options() []grpc.DialOption {
 // connect dials a member, later where it was left.
 func (m *members) connect(ctx context.Context, addr string) (net.Conn, error) {
 	m.mu.Lock()
-	left, was := m.left[addr]
+	left := m.left[addr]
 	m.mu.Unlock()
-	if wait := leftFor - time.Since(left); was && wait > 0 {
+	if wait := left.stay - time.Since(left.at); wait > 0 {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		select {
@@ -132,13 +149,19 @@ func connOf(p *peer.Peer) *memberConn {
 
 // intercept stands below the client's own retries. Only reads may be sent twice.
 func (m *members) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	answer, ok := reply.(*pb.RangeResponse)
+	first, ok := reply.(*pb.RangeResponse)
 	if !ok {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
-	return m.read(ctx, m.others, answer, func(ctx context.Context, answer *pb.RangeResponse, p *peer.Peer) error {
-		// Clipped: two calls append to them.
-		return invoke(ctx, method, req, answer, cc, append(opts[:len(opts):len(opts)], grpc.Peer(p))...)
+	return m.read(ctx, m.others, first, func(ctx context.Context, answer *pb.RangeResponse, p *peer.Peer) error {
+		opts := append(slices.Clone(opts), grpc.Peer(p))
+		if answer != first { // the caller's own peer is written by one call alone
+			opts = slices.DeleteFunc(opts, func(o grpc.CallOption) bool {
+				theirs, ok := o.(grpc.PeerCallOption)
+				return ok && theirs.PeerAddr != p
+			})
+		}
+		return invoke(ctx, method, req, answer, cc, opts...)
 	})
 }
 
@@ -201,7 +224,7 @@ func (m *members) overtaken(c *memberConn, sent time.Time) {
 		return
 	}
 	m.mu.Lock()
-	m.left[c.addr] = time.Now()
+	m.left[c.addr] = m.left[c.addr].again(time.Now())
 	m.mu.Unlock()
 	klog.InfoS("A member of etcd is left: others answer and it does not", "address", c.addr)
 	_ = c.Close() // gRPC finds it closed

@@ -106,6 +106,20 @@ func TestMuteMemberIsLeft(t *testing.T) {
 	})
 }
 
+// A member that is left again soon after its return stays away longer, up to a bound, and one that did well for a time
+// does not.
+func TestLeavingAgain(t *testing.T) {
+	now := time.Now()
+	left := leaving{}.again(now)
+	for _, want := range []time.Duration{5, 10, 20, 40, 60, 60} {
+		assert.Equal(t, want*time.Second, left.stay)
+		now = now.Add(left.stay + 2*time.Second)
+		left = left.again(now)
+	}
+	now = now.Add(left.stay + maxLeftFor + time.Second)
+	assert.Equal(t, leftFor, left.again(now).stay)
+}
+
 // An answer in between starts the time anew: a pause is no freeze.
 func TestPauseIsForgiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.opentelemetry.io/otel/trace"
@@ -13,6 +14,9 @@ import (
 	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/decorator/probe"
 )
+
+// probeLimit lets an etcd be slow: a probe is some 160 calls one after the other. Reads do not wait for it.
+const probeLimit = time.Minute
 
 // errUnsure is that a probe went to its end, and could not tell.
 var errUnsure = errors.New("the backend did not do enough in time to be judged")
@@ -27,7 +31,7 @@ func (t *transport) prober(clients *pool, key string, write bool) decorator.Prob
 			return decorator.Properties{}, nil
 		}
 	}
-	cfg := probe.Config{Clients: []*clientv3.Client{clients.floor, clients.shared[0]}, Prefix: probe.PrefixFor(key)}
+	cfg := probe.Config{Clients: []*clientv3.Client{clients.floor, clients.shared[0]}, Prefix: probe.PrefixFor(key), Limit: probeLimit}
 	return func(ctx context.Context) (decorator.Properties, error) {
 		report, err := probe.Observe(untraced(ctx), cfg)
 		if err != nil {

@@ -53,7 +53,7 @@ func Observe(ctx context.Context, cfg Config) (Report, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, cfg.Limit, fmt.Errorf("probe: not done after %v", cfg.Limit))
 	report.Err = p.run(limited)
 	cancel()
-	if len(p.history) > 0 {
+	if len(p.history) > 0 || p.unknown != nil {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 		report.Err = errors.Join(report.Err, p.cleanUp(late))
 		cancel()

@@ -48,27 +48,34 @@ func (p *probe) judge(w *watch) {
 	p.forward.trial(w.backwards == 0, "%d of %d replies on a watch were below the one before", w.backwards, w.replies)
 }
 
-// answers asks for progress on a watch that has nothing to catch up.
-func (p *probe) answers(ctx context.Context) error {
-	w, err := openWatch(ctx, p.client(0), p.dir+"b/", 0)
-	if err != nil {
-		return err
-	}
-	defer w.close()
-	defer p.judge(w)
-	for range kicks {
-		began := time.Now()
-		err := w.answer(ctx)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		p.answered.trial(err == nil, "a watch that was asked for %v: %v", patience, err)
+// answers asks for progress on a watch that has nothing to catch up. That none comes counts
+// where it does not come on another one either: a verdict stays, and a pause does not.
+func (p *probe) answers(ctx context.Context) (err error) {
+	for i := range 2 {
+		w, err := openWatch(ctx, p.client(i), p.dir+"b/", 0)
 		if err != nil {
-			return p.alive(ctx)
+			return err
 		}
-		p.answered.timed(time.Since(began))
+		defer w.close()
+		defer p.judge(w)
+		for range kicks {
+			began := time.Now()
+			if err = w.answer(ctx); err != nil {
+				break
+			}
+			p.answered.trial(true, "")
+			p.answered.timed(time.Since(began))
+		}
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil:
+			return nil
+		case i > 0:
+			p.answered.trial(false, "two watches that were asked for %v each: %v", patience, err)
+		}
 	}
-	return nil
+	return p.alive(ctx)
 }
 
 // alive is nil where the backend answers reads: then what did not come will not.
@@ -205,7 +212,11 @@ func (p *probe) stands(ctx context.Context, w *watch) error {
 		return err
 	}
 	began := time.Now()
-	return p.reached(ctx, w, floor, began, w.reach(ctx, floor), &p.reaches)
+	err = w.reach(ctx, floor)
+	if errors.Is(err, errPatience) && ctx.Err() == nil {
+		err = w.reach(ctx, floor) // a pause of the machine or of the backend is over by now
+	}
+	return p.reached(ctx, w, floor, began, err, &p.reaches)
 }
 
 // reached counts how asking for progress up to a floor ended.
