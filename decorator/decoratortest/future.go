@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,7 +49,11 @@ func checkFuture(r *rig) {
 	r.each("Held", r.leasts(seen+far), longest, seeded, (*rig).refused)
 	// The cache answered at this revision before: it has no need of a floor, which
 	// it could not get to now.
-	r.each("Past", r.leasts(seen), atOnce, seeded, (*rig).answered)
+	r.each("Past", r.leasts(seen), atOnce, seeded, func(r *rig, c call, a answer) {
+		if r.answered(c, a); a.err == nil {
+			r.reaches(c, a, seen, seeded)
+		}
+	})
 }
 
 // each makes all calls at once, and judges each in a test of its own.
@@ -73,6 +78,25 @@ func (r *rig) refused(c call, a answer) {
 	case a.took > atOnce:
 		r.broken(fmt.Sprintf("a %s, where N is %d above the newest revision, fails at once", c.name, far),
 			fmt.Sprintf("it took %v", a.took), "the cache was asked, which waits for N")
+	}
+}
+
+// reaches judges what was answered to a call that named a revision at which the write was
+// there.
+func (r *rig) reaches(c call, a answer, revision uint64, w write) {
+	if a.revision == 0 && a.objects == nil && strings.HasPrefix(c.name, "WATCH") {
+		return // it was only opened
+	}
+	promised := fmt.Sprintf("a %s, where N is %d, is answered at N or later", c.name, revision)
+	const probably = "the cache was asked for another revision, or for any"
+	at, there := a.objects[w.name]
+	switch {
+	case a.revision != 0 && a.revision < revision:
+		r.broken(promised, fmt.Sprintf("it was answered at %d", a.revision), probably)
+	case strings.Contains(c.name, "exactly") && a.revision != revision:
+		r.broken(fmt.Sprintf("a %s, where N is %d, is answered at N", c.name, revision), fmt.Sprintf("it was answered at %d", a.revision), probably)
+	case !there && !strings.Contains(c.name, "limit"), there && at < w.revision:
+		r.broken(promised, fmt.Sprintf("%s, written at %d, is at %d there (0: not at all)", w.name, w.revision, at), probably)
 	}
 }
 

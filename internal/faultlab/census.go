@@ -34,8 +34,8 @@ func (c census) total() (n int) {
 	return n
 }
 
-// covers says that no more than in c is in now.
-func (c census) covers(now census) bool { return now.total() <= c.total() && now.streams <= c.streams }
+// covers says that no more goroutines than in c are in now, and as many streams.
+func (c census) covers(now census) bool { return now.total() <= c.total() && now.streams == c.streams }
 
 // beyond tells where now has more than c.
 func (c census) beyond(now census) string {

@@ -74,7 +74,11 @@ var faults = []fault{
 		})
 	}},
 	{"the leadership moves", true, func(ctx context.Context, l *lab, _ *rand.Rand) (func(context.Context) error, error) {
-		return none, l.cluster.MoveLeader(ctx, (l.cluster.Leader()+1)%3)
+		leader, err := l.cluster.WaitLeader(ctx)
+		if err != nil {
+			return none, err
+		}
+		return none, l.cluster.MoveLeader(ctx, (leader+1)%3)
 	}},
 	{"a member defragments", true, func(ctx context.Context, l *lab, random *rand.Rand) (func(context.Context) error, error) {
 		return none, l.cluster.Defragment(ctx, random.IntN(3))

@@ -76,13 +76,20 @@ func (w *worker) legacyWatch(ctx context.Context) error {
 	}
 	read := w.client(LegacyWatch).Get(sides.PodKey(pod.Namespace, pod.Name), "")
 	floor := w.lab.acknowledged.Load().Load()
-	events, err := w.server.store.Watch(ctx, sides.PodPrefix+w.name, sides.Everything(""))
+	var event watch.Event
+	err := w.timed(ctx, func(ctx context.Context) error {
+		events, err := w.server.store.Watch(ctx, sides.PodPrefix+w.name, sides.Everything(""))
+		if err != nil {
+			return err
+		}
+		defer events.Stop()
+		event = <-events.ResultChan() // nothing, when ctx ends
+		return nil
+	})
 	if err != nil {
 		read.Failed()
 		return err
 	}
-	defer events.Stop()
-	event := <-events.ResultChan() // nothing, when ctx ends
 	got, ok := event.Object.(*example.Pod)
 	if !ok {
 		read.Failed()
@@ -101,7 +108,12 @@ func (w *worker) legacyWatch(ctx context.Context) error {
 func (w *worker) watchList(ctx context.Context, namespace string, more time.Duration) error {
 	floor := w.lab.acknowledged.Load().Load()
 	client := w.as(WatchList)
-	revision, events, err := client.WatchList(ctx, namespace)
+	var revision uint64
+	var events watch.Interface
+	err := w.timed(ctx, func(ctx context.Context) (err error) {
+		revision, events, err = client.WatchList(ctx, namespace)
+		return err
+	})
 	if err != nil {
 		return err
 	}

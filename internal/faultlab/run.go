@@ -169,6 +169,8 @@ func (l *lab) suffer(ctx context.Context, f fault, random *rand.Rand, share int6
 	}
 	if !f.brief {
 		l.awaitOperations(ctx, share, hold)
+		// Long enough that calls which began under it reach their deadlines.
+		sleep(ctx, time.Until(struck.Add(2*callTimeout)))
 	}
 	if err := end(ctx); err != nil {
 		return err
@@ -199,6 +201,13 @@ func (l *lab) awaitOperations(ctx context.Context, n int64, atMost time.Duration
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
 	}
 }
 

@@ -83,7 +83,8 @@ func (w *worker) lease(ctx context.Context) error {
 	for i := range leased {
 		pod := podclient.NewPod(leaseNamespace, fmt.Sprintf("pod-%03d", i))
 		pods = append(pods, pod)
-		ends = append(ends, linear.Change{Key: sides.PodKey(pod.Namespace, pod.Name), Deleted: true})
+		// A write of before that timed out may yet come, and take them from this lease.
+		ends = append(ends, linear.Change{Key: sides.PodKey(pod.Namespace, pod.Name), Value: pod.Spec.Hostname, Deleted: true})
 	}
 	if err := w.transact(ctx, granted.ID, pods...); err != nil {
 		return err

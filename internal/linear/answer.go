@@ -74,8 +74,8 @@ func (r *Run) explainLocked(h held) {
 	case h.dropped:
 		r.found.add(WrongValue, h.op, "the items are not those of the revision (they were not kept: tell the truth sooner, or raise Hold)")
 	default:
-		if kind, text := truth.explain(h.op, h.items, r.cfg.Unordered); kind != "" {
-			r.found.add(kind, h.op, "%s", text)
+		if kind, keys, text := truth.explain(h.op, h.items, r.cfg.Unordered); kind != "" {
+			r.found.addOf(keys, kind, h.op, "%s", text)
 		}
 	}
 }

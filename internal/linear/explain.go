@@ -17,13 +17,14 @@ type difference struct {
 
 // explain says what is wrong with the items of a LIST. Where a revision changed
 // several keys and the answer has a part of it, that is the fault named. Nothing is wrong
-// with a LIST that only lacks what it may; see Config.Unordered.
-func (t *truth) explain(o *op, items []Item, unordered bool) (Kind, string) {
+// with a LIST that only lacks what it may; see Config.Unordered. The keys are all that are
+// wrong.
+func (t *truth) explain(o *op, items []Item, unordered bool) (kind Kind, wrong []string, text string) {
 	prefix, at := o.target, o.revision
 	got := map[string]Item{}
 	for _, item := range items {
 		if _, twice := got[item.Key]; twice {
-			return Duplicate, fmt.Sprintf("%s is in the list twice", item.Key)
+			return Duplicate, []string{item.Key}, fmt.Sprintf("%s is in the list twice", item.Key)
 		}
 		got[item.Key] = item
 	}
@@ -51,25 +52,25 @@ func (t *truth) explain(o *op, items []Item, unordered bool) (Kind, string) {
 	switch {
 	case len(keys) > 0:
 	case lags:
-		return "", ""
+		return "", nil, ""
 	default:
-		return WrongValue, "the items were changed after they had been recorded"
+		return WrongValue, nil, "the items were changed after they had been recorded"
 	}
 	var texts []string
 	for _, key := range keys[:min(len(keys), 5)] {
 		texts = append(texts, key+" "+differences[key].text)
 	}
-	text := fmt.Sprintf("%d of the keys are wrong: %s", len(keys), strings.Join(texts, "; "))
+	text = fmt.Sprintf("%d of the keys are wrong: %s", len(keys), strings.Join(texts, "; "))
 	for _, key := range keys {
 		for _, revision := range differences[key].revisions {
 			for _, change := range t.changesAt(revision, prefix) {
 				if !slices.Contains(differences[change.Key].revisions, revision) {
-					return Torn, fmt.Sprintf("revision %d shows on one of %s and %s only; %s", revision, key, change.Key, text)
+					return Torn, keys, fmt.Sprintf("revision %d shows on one of %s and %s only; %s", revision, key, change.Key, text)
 				}
 			}
 		}
 	}
-	return differences[keys[0]].kind, text
+	return differences[keys[0]].kind, keys, text
 }
 
 // compare compares what a LIST said of one key with its state at a revision.

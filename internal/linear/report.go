@@ -62,6 +62,9 @@ type Violation struct {
 	// At is when the operation began, from the beginning of the Run; 0 where there is none.
 	At   time.Duration
 	Text string
+	// Keys are those of which alone something wrong is said; nil: it is not of keys, as
+	// where a LIST is too old.
+	Keys []string
 }
 
 // Phase is a part of the run, and the reads and watches that began in it.
@@ -123,24 +126,26 @@ func (r *Report) Err() error {
 
 // violations keeps the first of each kind in full.
 type violations struct {
+	keep   int
 	first  []Violation
 	counts map[Kind]int
 }
 
-// kept is how many violations of a kind are reported in full: one fault of a server
-// shows in many answers.
-const kept = 10
-
 // room reports whether another violation of the kind would be kept in full.
-func (v *violations) room(kind Kind) bool { return v.counts[kind] < kept }
+func (v *violations) room(kind Kind) bool { return v.counts[kind] < v.keep }
 
 // add counts a violation of the operation; o is nil where there is none.
 func (v *violations) add(kind Kind, o *op, format string, args ...any) {
+	v.addOf(o.keys(), kind, o, format, args...)
+}
+
+// addOf is add where something is wrong with these keys alone.
+func (v *violations) addOf(keys []string, kind Kind, o *op, format string, args ...any) {
 	if o != nil {
 		o.wrong = true
 	}
 	if v.room(kind) {
-		found := Violation{Kind: kind, Text: fmt.Sprintf(format, args...)}
+		found := Violation{Kind: kind, Text: fmt.Sprintf(format, args...), Keys: keys}
 		if o != nil {
 			found.At, found.Text = time.Duration(o.begin), o.String()+": "+found.Text
 		}
@@ -150,6 +155,20 @@ func (v *violations) add(kind Kind, o *op, format string, args ...any) {
 		v.counts = map[Kind]int{}
 	}
 	v.counts[kind]++
+}
+
+// keys are those that the operation says something of, unless that is a whole prefix.
+func (o *op) keys() (keys []string) {
+	switch {
+	case o == nil:
+	case o.kind == get:
+		keys = []string{o.target}
+	case o.kind == write:
+		for _, change := range o.write.changes {
+			keys = append(keys, change.Key)
+		}
+	}
+	return keys
 }
 
 func (v *violations) byTime() []Violation {

@@ -27,6 +27,9 @@ type Config struct {
 	// the truth has not reached yet; default 1,000,000. What is beyond is judged all the
 	// same, but a violation then cannot say which items were wrong.
 	Hold int
+	// Keep is how many violations of a kind are reported in full; default 10: one fault of
+	// a server shows in many answers.
+	Keep int
 }
 
 // Run records what clients did and saw, and judges it. All methods but Check may be
@@ -55,6 +58,9 @@ func New(cfg Config) *Run {
 	if cfg.Hold == 0 {
 		cfg.Hold = 1_000_000
 	}
+	if cfg.Keep == 0 {
+		cfg.Keep = 10
+	}
 	start := time.Now()
 	r := &Run{
 		cfg:       cfg,
@@ -62,6 +68,7 @@ func New(cfg Config) *Run {
 		now:       func() int64 { return int64(time.Since(start)) + 1 },
 		projected: map[string][]projection{},
 		phases:    []string{""},
+		found:     violations{keep: cfg.Keep},
 	}
 	for _, key := range cfg.SecondOpinion {
 		r.projected[key] = nil

@@ -47,8 +47,9 @@ func (r *Run) askPorcupine(key string) (operations int) {
 			}
 		}
 		slices.SortFunc(reads, func(a, b projection) int { return cmp.Compare(a.op.begin, b.op.begin) })
-		for some := range slices.Chunk(reads, window) {
-			history, initial := e.history(key, some)
+		for from := 0; from < len(reads); from += window {
+			some := reads[from:min(from+window, len(reads))]
+			history, initial := e.history(key, some, seenBefore(reads[:from], some[0].op.begin))
 			operations += len(history)
 			result := porcupine.CheckOperationsTimeout(register(initial), history, patience)
 			r.opinion(result, key, len(history), some[0].op)
@@ -61,15 +62,26 @@ func (r *Run) askPorcupine(key string) (operations int) {
 func (r *Run) opinion(result porcupine.CheckResult, key string, operations int, first *op) {
 	switch result {
 	case porcupine.Illegal:
-		r.found.add(SecondOpinion, first, "porcupine finds no order for the %d operations on %s that begin here", operations, key)
+		r.found.addOf([]string{key}, SecondOpinion, first, "porcupine finds no order for the %d operations on %s that begin here", operations, key)
 	case porcupine.Unknown:
-		r.found.add(Undecided, first, "porcupine did not decide on the %d operations on %s that begin here", operations, key)
+		r.found.addOf([]string{key}, Undecided, first, "porcupine did not decide on the %d operations on %s that begin here", operations, key)
 	}
 }
 
+// seenBefore is the newest version that was seen by reads which had ended by then.
+func seenBefore(reads []projection, begin int64) (version uint64) {
+	for _, p := range reads {
+		if p.op.end < begin {
+			version = max(version, p.seen)
+		}
+	}
+	return version
+}
+
 // history returns the reads and the writes beside them, and what the key was before:
-// the newest version whose write had ended, with which all older ones had been.
-func (e *epoch) history(key string, reads []projection) (history []porcupine.Operation, initial state) {
+// the newest version whose write had ended, or that is known to have been there, with which
+// all older ones had been.
+func (e *epoch) history(key string, reads []projection, known uint64) (history []porcupine.Operation, initial state) {
 	from, until := reads[0].op.begin, int64(0)
 	for _, p := range reads {
 		until = max(until, p.op.end)
@@ -77,7 +89,7 @@ func (e *epoch) history(key string, reads []projection) (history []porcupine.Ope
 	}
 	versions := e.truth.keys[key]
 	for i, v := range slices.Backward(versions) {
-		if _, end := v.interval(); end < from || v.revision <= e.base {
+		if _, end := v.interval(); end < from || v.revision <= max(e.base, known) {
 			initial, versions = state{v.revision, v.deleted}, versions[i+1:]
 			break
 		}

@@ -2,6 +2,7 @@ package linear
 
 import (
 	"maps"
+	"slices"
 	"testing"
 )
 
@@ -131,6 +132,69 @@ func TestUnordered(t *testing.T) {
 			}
 			client.Get("/a", "").Answered(0, ofA...)
 			tell(t, r, 1, Change{Key: "/a", Value: "w"}, putX, putY, putZ, putV)
+			expect(t, r, test.want)
+		})
+	}
+}
+
+// TestPorcupineRemembers what was seen in the windows before: of writes that timed out
+// nothing else tells when they were there.
+func TestPorcupineRemembers(t *testing.T) {
+	r := New(Config{Unordered: true, SecondOpinion: []string{"/a"}})
+	client := r.Client("c")
+	client.Write(Create, putX)
+	tell(t, r, 1, putX)
+	for range window {
+		client.Get("/a", "").Answered(0, Item{"/a", "x", 1})
+	}
+	client.Get("/a", "").Answered(0)
+	expect(t, r, map[Kind]int{SecondOpinion: 1})
+}
+
+// TestKeysOfViolations: they are all that is wrong, and none where an answer is too old.
+func TestKeysOfViolations(t *testing.T) {
+	r := New(Config{Keep: 1})
+	client := r.Client("c")
+	putB := Change{Key: "/b", Value: "x"}
+	client.Write(Create, putX).Acknowledged(1)
+	client.Write(Create, putB).Acknowledged(2)
+	tell(t, r, 1, putX, putB)
+	for range 2 {
+		client.List("/", "").Answered(2)
+	}
+	client.List("/", "").Answered(1, Item{"/a", "x", 1})
+	client.Watch("/", 0).Delivered(Event{Key: "/b", Value: "x", Revision: 2})
+	keys := map[Kind][]string{}
+	report := r.Check()
+	for _, v := range report.Violations {
+		keys[v.Kind] = v.Keys
+	}
+	want := map[Kind][]string{Missing: {"/a", "/b"}, BelowAcknowledged: nil, WatchGap: {"/a"}}
+	if !maps.EqualFunc(keys, want, slices.Equal) || len(report.Violations) != 3 || report.Counts[Missing] != 2 {
+		t.Errorf("got %v of %v", keys, report.Counts)
+	}
+}
+
+// TestLeaseThatWasOvertaken: a write that comes late takes a key from its lease, whose end
+// then deletes nothing. Without such a write the end is lost.
+func TestLeaseThatWasOvertaken(t *testing.T) {
+	for name, test := range map[string]struct {
+		late bool
+		want map[Kind]int
+	}{"overtaken": {true, nil}, "lost": {false, map[Kind]int{LostWrite: 1}}} {
+		t.Run(name, func(t *testing.T) {
+			r := New(Config{})
+			client := r.Client("c")
+			if test.late {
+				client.Write(Txn, putY) // it timed out
+			}
+			client.Write(Txn, putX).Acknowledged(1)
+			client.Write(LeaseEnd, Change{Key: "/a", Value: "x", Deleted: true}).Acknowledged(2)
+			client.Write(Create, Change{Key: "/b", Value: "x"}).Acknowledged(3)
+			if tell(t, r, 1, putX); test.late {
+				tell(t, r, 2, putY)
+			}
+			tell(t, r, 3, Change{Key: "/b", Value: "x"})
 			expect(t, r, test.want)
 		})
 	}

@@ -8,7 +8,9 @@ import (
 	"strings"
 )
 
-// Change is what one write did to one key. The Value of a deletion is not looked at.
+// Change is what one write did to one key. The Value of a deletion is not looked at, but
+// for that of a LeaseEnd: it is what the key had when it got the lease, which another write
+// takes away again. Empty means any.
 type Change struct {
 	Key, Value string
 	Deleted    bool

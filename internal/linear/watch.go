@@ -62,42 +62,43 @@ func (w *Watch) judge(all bool) {
 		if w.epoch == nil || w.broken {
 			continue
 		}
-		if kind, text := w.next(event); kind != "" {
+		if kind, key, text := w.next(event); kind != "" {
 			w.broken = true
-			w.client.run.found.add(kind, &w.op, "%+v: %s", event, text)
+			w.client.run.found.addOf([]string{key}, kind, &w.op, "%+v: %s", event, text)
 		}
 	}
 }
 
-// next takes one event as the next, or says what is wrong with it.
-func (w *Watch) next(event Event) (Kind, string) {
+// next takes one event as the next, or says what is wrong with it: of a gap, with the key
+// that is left out.
+func (w *Watch) next(event Event) (kind Kind, key, text string) {
 	expected, at := w.expected()
 	nothing := at == 0
 	switch {
 	case event.Bookmark:
 		if event.Revision < w.at {
-			return WatchBack, fmt.Sprintf("revision %d was delivered before", w.at)
+			return WatchBack, event.Key, fmt.Sprintf("revision %d was delivered before", w.at)
 		}
 		if !nothing && at <= event.Revision {
-			return WatchGap, fmt.Sprintf("expected %+v at %d before", expected, at)
+			return WatchGap, expected.Key, fmt.Sprintf("expected %+v at %d before", expected, at)
 		}
 		w.at = event.Revision
-		return "", ""
+		return "", "", ""
 	case event.Revision == at && event.is(expected):
 		w.at = at
 		w.change++
-		return "", ""
+		return "", "", ""
 	}
 	truth := w.epoch.truth
 	changes := truth.changesAt(event.Revision, w.target)
 	is := slices.IndexFunc(changes, event.is)
 	switch {
 	case is < 0:
-		return WatchPhantom, fmt.Sprintf("the truth has at this revision: %+v", changes)
+		return WatchPhantom, event.Key, fmt.Sprintf("the truth has at this revision: %+v", changes)
 	case nothing || event.Revision < at || event.Revision == at && is < slices.Index(changes, expected):
-		return WatchBack, fmt.Sprintf("it is past already, at %d", w.at)
+		return WatchBack, event.Key, fmt.Sprintf("it is past already, at %d", w.at)
 	}
-	return WatchGap, fmt.Sprintf("expected %+v at %d before", expected, at)
+	return WatchGap, expected.Key, fmt.Sprintf("expected %+v at %d before", expected, at)
 }
 
 func (e Event) is(change Change) bool {

@@ -70,8 +70,9 @@ func (t *truth) claim(w *op, revision uint64) bool {
 	var made []*version
 	for _, change := range w.write.changes {
 		v := t.exactly(change.Key, revision)
-		if v == nil && change.Deleted && w.write.kind >= Txn {
-			if _, live := t.at(change.Key, revision); !live {
+		if (v == nil || !v.deleted) && change.Deleted && w.write.kind >= Txn {
+			now, live := t.at(change.Key, revision)
+			if !live || w.write.kind == LeaseEnd && change.Value != "" && now.value != change.Value {
 				continue
 			}
 		}

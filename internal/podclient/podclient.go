@@ -5,6 +5,7 @@ package podclient
 import (
 	"context"
 	"errors"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -26,10 +27,10 @@ type Client struct {
 	CreatedAnywhere bool
 }
 
-// List reads a namespace and returns the revision of the answer.
+// List reads a namespace, or all with "", and returns the revision of the answer.
 func (c *Client) List(ctx context.Context, namespace string, opts storage.ListOptions) (revision uint64, err error) {
 	prefix := sides.PodPrefix + namespace
-	read := c.Reads.List(prefix+"/", opts.ResourceVersion)
+	read := c.Reads.List(strings.TrimSuffix(prefix, "/")+"/", opts.ResourceVersion)
 	var list example.PodList
 	if err := c.Store.GetList(ctx, prefix, opts, &list); err != nil {
 		read.Failed()

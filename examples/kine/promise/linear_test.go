@@ -52,24 +52,42 @@ type failing struct {
 	failed bool
 }
 
-func (f *failing) Error(...any) { f.failed = true }
+func (f *failing) Error(...any)          { f.failed = true }
+func (f *failing) Errorf(string, ...any) { f.failed = true }
 
-// TestJudge: a violation is kine's only where it names what the raw client lacks.
+// TestJudge: a violation is kine's only where all that it says something of lacks a write in
+// the raw client's history too.
 func TestJudge(t *testing.T) {
-	report := &linear.Report{Violations: []linear.Violation{{Kind: linear.LostWrite, Text: "server 0: create of /pods/n1/pod-1 [1s to 2s], revision 7"}},
-		Counts: map[linear.Kind]int{linear.LostWrite: 1}}
-	if report.Err() == nil {
-		t.Fatal("the report says nothing")
-	}
-	for key, fails := range map[string]bool{"/pods/n1/pod-1": false, "/pods/n1/pod": true} {
+	lost, other := "/pods/n1/pod-1", "/pods/n1/pod-2"
+	for name, test := range map[string]struct {
+		kind  linear.Kind
+		keys  []string
+		lost  []event
+		fails bool
+	}{
+		"of the lost key":        {linear.LostWrite, []string{lost}, []event{{key: lost}}, false},
+		"of another":             {linear.LostWrite, []string{other}, []event{{key: lost}}, true},
+		"of both":                {linear.Missing, []string{lost, other}, []event{{key: lost}}, true},
+		"of both, and both lost": {linear.Missing, []string{lost, other}, []event{{key: lost}, {key: other}}, false},
+		"of no key":              {linear.BelowAcknowledged, nil, []event{{key: lost}}, true},
+		"nothing is lost":        {linear.LostWrite, []string{lost}, nil, true},
+		"in the future":          {linear.Future, []string{lost}, []event{{key: lost}}, true},
+	} {
+		report := &linear.Report{Violations: []linear.Violation{{Kind: test.kind, Keys: test.keys}}, Counts: map[linear.Kind]int{test.kind: 1},
+			Phases: []linear.Phase{{Reads: 2, Answered: 2}}}
 		judged := &failing{TB: t}
-		judge(judged, report, []event{{key: key}})
-		if judged.failed != fails {
-			t.Errorf("the raw client lacks %q: failed is %v", key, judged.failed)
+		if judge(judged, report, test.lost); judged.failed != test.fails {
+			t.Errorf("%s: failed is %v", name, judged.failed)
 		}
 	}
+	few := &linear.Report{Phases: []linear.Phase{{Reads: 3, Answered: 1}}}
 	judged := &failing{TB: t}
-	if judge(judged, report, nil); !judged.failed {
-		t.Error("the raw client lacks nothing, and the test has not failed")
+	if judge(judged, few, []event{{key: lost}}); !judged.failed {
+		t.Error("most reads were not answered, and that is not kine's")
+	}
+	many := &linear.Report{Counts: map[linear.Kind]int{linear.Missing: keep + 1}, Phases: []linear.Phase{{Reads: 2, Answered: 2}}}
+	judged = &failing{TB: t}
+	if judge(judged, many, nil); !judged.failed {
+		t.Error("not all was looked at")
 	}
 }
