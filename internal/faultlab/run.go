@@ -102,7 +102,7 @@ func (l *lab) work(ctx context.Context, result *Result) (err error) {
 		for i := range crowd {
 			members = append(members, l.newWorker(s, workers+1+i))
 		}
-		clients.Go(func() { gather(working, members) })
+		clients.Go(func() { l.gather(working, members) })
 	}
 	random := rand.New(rand.NewPCG(l.cfg.Seed, 0))
 	share := int64(l.cfg.Operations / (2 * len(faults)))

@@ -101,13 +101,18 @@ func (w *worker) repeat(ctx context.Context, timeout time.Duration, step func(co
 func (w *worker) once(ctx context.Context, timeout time.Duration, step func(context.Context) error) error {
 	w.lab.steps.RLock()
 	defer w.lab.steps.RUnlock()
+	return within(ctx, timeout, step)
+}
+
+// within is a call that is let end, and has a deadline.
+func within(ctx context.Context, timeout time.Duration, step func(context.Context) error) error {
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	return step(call)
 }
 
 // gather lets members list the same at once, again and again, until ctx ends.
-func gather(ctx context.Context, members []*worker) {
+func (l *lab) gather(ctx context.Context, members []*worker) {
 	each := time.NewTicker(crowdEach)
 	defer each.Stop()
 	for {
@@ -116,6 +121,7 @@ func gather(ctx context.Context, members []*worker) {
 		case <-ctx.Done():
 			return
 		}
+		l.steps.RLock() // for all: while others pause there are no goroutines of theirs
 		var listing sync.WaitGroup
 		for i, w := range members {
 			as, version := List, ""
@@ -123,12 +129,13 @@ func gather(ctx context.Context, members []*worker) {
 				as, version = ListZero, "0"
 			}
 			listing.Go(func() {
-				_ = w.once(ctx, callTimeout, func(ctx context.Context) error {
+				_ = within(ctx, callTimeout, func(ctx context.Context) error {
 					return w.read(ctx, w.list(ctx, as, crowded, version))
 				})
 			})
 		}
 		listing.Wait()
+		l.steps.RUnlock()
 	}
 }
 
