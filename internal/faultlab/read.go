@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/apiserver/pkg/apis/example"
 
 	"github.com/rvfloor/rvfloor/internal/linear"
 	"github.com/rvfloor/rvfloor/internal/podclient"
@@ -90,7 +89,7 @@ func (w *worker) legacyWatch(ctx context.Context) error {
 		read.Failed()
 		return err
 	}
-	got, ok := event.Object.(*example.Pod)
+	got, ok := podclient.PodOf(event)
 	if !ok {
 		read.Failed()
 		return podclient.ErrEnded

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
@@ -82,7 +83,7 @@ func (c *Client) WatchList(ctx context.Context, namespace string) (revision uint
 	}
 	var items []linear.Item
 	for event := range events.ResultChan() {
-		pod, ok := event.Object.(*example.Pod)
+		pod, ok := PodOf(event)
 		if !ok {
 			break
 		}
@@ -100,7 +101,7 @@ func (c *Client) WatchList(ctx context.Context, namespace string) (revision uint
 
 // Deliver records an event of a watch. It is false for one that ends it.
 func Deliver(to *linear.Watch, event watch.Event) bool {
-	pod, ok := event.Object.(*example.Pod)
+	pod, ok := PodOf(event)
 	if !ok {
 		return false
 	}
@@ -108,6 +109,17 @@ func Deliver(to *linear.Watch, event watch.Event) bool {
 	to.Delivered(linear.Event{Key: item.Key, Value: item.Value, Revision: item.Revision,
 		Deleted: event.Type == watch.Deleted, Bookmark: event.Type == watch.Bookmark})
 	return true
+}
+
+// PodOf is the pod of an event; false of an error. A Cacher that tells several watches of one
+// change wraps it.
+func PodOf(event watch.Event) (*example.Pod, bool) {
+	object := event.Object
+	if shared, ok := object.(runtime.CacheableObject); ok {
+		object = shared.GetObject()
+	}
+	pod, ok := object.(*example.Pod)
+	return pod, ok
 }
 
 // Item is a pod as package linear knows it.
