@@ -50,7 +50,7 @@ func (p *probe) judge(w *watch) {
 
 // answers asks for progress on a watch that has nothing to catch up. That none comes counts
 // where it does not come on another one either: a verdict stays, and a pause does not.
-func (p *probe) answers(ctx context.Context) (err error) {
+func (p *probe) answers(ctx context.Context) error {
 	for i := range 2 {
 		w, err := openWatch(ctx, p.client(i), p.dir+"b/", 0)
 		if err != nil {
