@@ -129,7 +129,7 @@ func (b *Backend) Feed(raw storage.Interface, r Resource) (*Feed, error) {
 	}
 	f := &Feed{backend: b, resource: r, raw: raw, newItem: newItem, quiet: make(chan struct{}), epoch: b.floors.Epoch(), observe: newObserver(b, r.GroupResource)}
 	f.stream = b.coordinator.NewStream(progress.StreamConfig{
-		Kick: f.advance, KickNow: f.kickNow, Timeout: advanceTimeout, Blind: f.asks, Stuck: f.stuck, Silent: f.silent,
+		Advance: f.advance, KickNow: f.kickNow, Timeout: advanceTimeout, Blind: f.asks, Stuck: f.stuck, Silent: f.silent,
 	})
 	if r.Prove != nil {
 		b.chooser.provable()

@@ -50,14 +50,14 @@ func newPilot(s *Store) *pilot {
 	}
 	p.nudge = nudge{p, s.backend.nudges, p.again}
 	p.stream = s.backend.coordinator.NewStream(progress.StreamConfig{
-		Kick: p.kick, Kicked: s.observe.kicked, Stuck: p.stuck, Silent: p.silent,
+		Advance: p.advance, Kicked: s.observe.kicked, Stuck: p.stuck, Silent: p.silent,
 	})
 	go p.run(ctx)
 	return p
 }
 
 // kick brings the cache to target by the present strategy.
-func (p *pilot) kick(ctx context.Context, target uint64) error {
+func (p *pilot) advance(ctx context.Context, target uint64) error {
 	p.asked, p.before = target, p.asked
 	if p.strategy() == StrategyNudge {
 		return p.nudge.Advance(ctx, target)

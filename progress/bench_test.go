@@ -12,7 +12,7 @@ import (
 // benchStream is a Stream whose kicks go nowhere, so that the cost of waiting is
 // all that is left.
 func benchStream() *Stream {
-	return ample().NewStream(StreamConfig{Kick: func(context.Context, uint64) error { return nil }})
+	return ample().NewStream(StreamConfig{Kick: func(context.Context) error { return nil }})
 }
 
 // BenchmarkWaiters is what 100,000 callers that wait cost, in bytes of heap and of

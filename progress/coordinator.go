@@ -49,10 +49,13 @@ func NewCoordinator(cfg Config) *Coordinator {
 }
 
 // NewStream adds the watch of one cache. Its owner closes it. A StreamConfig
-// without Kick is a programming error and panics.
+// with neither Kick nor Advance is a programming error and panics.
 func (c *Coordinator) NewStream(cfg StreamConfig) *Stream {
-	if cfg.Kick == nil {
-		panic("progress: StreamConfig.Kick is required")
+	if cfg.Advance == nil {
+		if cfg.Kick == nil {
+			panic("progress: StreamConfig.Kick is required, or Advance")
+		}
+		cfg.Advance = func(ctx context.Context, _ uint64) error { return cfg.Kick(ctx) }
 	}
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = kickTimeout

@@ -41,7 +41,7 @@ var errKickTimeout = errors.New("progress: the watch took no progress request in
 // not covered yet, and one floor kicks a stream once.
 type kickState struct {
 	queued      bool // waits for the budget
-	calling     bool // StreamConfig.Kick has not returned
+	calling     bool // StreamConfig.Advance has not returned
 	inline      bool // whoever holds the lock sends what becomes due after it
 	due         bool
 	again       bool   // to be called again when it has
@@ -216,7 +216,7 @@ func (s *Stream) callLocked() {
 // caller: on a busy machine a goroutine of its own starts late.
 func (s *Stream) kickNow() {
 	sent := false
-	_ = guard.Call(func() error { sent = s.cfg.KickNow(); return nil }) // Kick will say what is wrong
+	_ = guard.Call(func() error { sent = s.cfg.KickNow(); return nil }) // Advance will say what is wrong
 	if sent && !s.called(nil) {
 		return
 	}
@@ -227,7 +227,7 @@ func (s *Stream) kickNow() {
 	}
 }
 
-// call is one call of StreamConfig.Kick. It tells whether another is to follow,
+// call is one call of StreamConfig.Advance. It tells whether another is to follow,
 // which saves who came during this one the wait for the end of a backoff.
 func (s *Stream) call() (again bool) {
 	ctx, cancel := context.WithTimeoutCause(s.life, s.cfg.Timeout, errKickTimeout)
@@ -235,7 +235,7 @@ func (s *Stream) call() (again bool) {
 	s.mu.Lock()
 	target := s.targetLocked()
 	s.mu.Unlock()
-	return s.called(guard.Call(func() error { return s.cfg.Kick(ctx, target) }))
+	return s.called(guard.Call(func() error { return s.cfg.Advance(ctx, target) }))
 }
 
 // called notes that a kick was sent, or why not.

@@ -16,7 +16,7 @@ func TestKickPanics(t *testing.T) {
 			var s *Stream
 			kicks, panicked := 0, 0
 			cfg := StreamConfig{
-				Kick: func(context.Context, uint64) error {
+				Kick: func(context.Context) error {
 					if kicks++; kicks == 1 {
 						panic("boom")
 					}

@@ -31,7 +31,7 @@ func ample() *Coordinator { return NewCoordinator(Config{Rate: 1e6, Burst: 1e6})
 func newRig(t *testing.T, c *Coordinator) *rig {
 	r := &rig{start: time.Now()}
 	r.Stream = c.NewStream(StreamConfig{
-		Kick: func(ctx context.Context, _ uint64) error {
+		Kick: func(ctx context.Context) error {
 			r.mu.Lock()
 			r.kicks = append(r.kicks, time.Since(r.start))
 			r.mu.Unlock()

@@ -131,7 +131,7 @@ func TestBlind(t *testing.T) {
 func TestKickTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var targets []uint64
-		s := ample().NewStream(StreamConfig{Kick: func(_ context.Context, target uint64) error {
+		s := ample().NewStream(StreamConfig{Advance: func(_ context.Context, target uint64) error {
 			targets = append(targets, target)
 			return nil
 		}})

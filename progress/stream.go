@@ -16,15 +16,18 @@ var ErrClosed = errors.New("progress: stream is closed")
 
 // StreamConfig says how the watch of one cache is asked for progress.
 type StreamConfig struct {
-	// Kick sees to it that this cache learns that it has reached target: mostly, it asks
-	// the backend to report the progress of its watch. The target is the highest revision
-	// waited for; 0: not known yet. It is never called on a waiter's goroutine, never
-	// twice at once, and its context ends after Timeout and with Close. Required.
-	Kick func(ctx context.Context, target uint64) error
-	// Timeout bounds one call of Kick; 0 means 1 s.
+	// Kick asks the backend to report the progress of this cache's watch. It is never
+	// called on a waiter's goroutine, never twice at once, and its context ends after
+	// Timeout and with Close. Required, unless Advance is set.
+	Kick func(ctx context.Context) error
+	// Advance, if set, is called in place of Kick, and in the same way. It sees to it that
+	// the cache learns that it has reached target, by whatever means: the highest revision
+	// waited for; 0: not known yet.
+	Advance func(ctx context.Context, target uint64) error
+	// Timeout bounds one call of Kick or Advance; 0 means 1 s.
 	Timeout time.Duration
-	// KickNow, if set, is the same where it can be done without waiting, and is false
-	// where it cannot: then Kick is called. It is called on a waiter's goroutine.
+	// KickNow, if set, does the same where that can be done without waiting, and is false
+	// where it cannot: then Kick or Advance is called. It is called on a waiter's goroutine.
 	KickNow func() bool
 	// Blind, if set, says whether a kick is of any use whose target is not known yet. It
 	// must not block.

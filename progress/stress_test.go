@@ -42,7 +42,7 @@ func stress(t *testing.T, budget *Coordinator, callers, reads int) {
 		gone     = errors.New("the caller went")
 	)
 	s := budget.NewStream(StreamConfig{
-		Kick: func(ctx context.Context, _ uint64) error {
+		Kick: func(ctx context.Context) error {
 			if inKick.Add(1) != 1 {
 				t.Error("Kick was called twice at once")
 			}

@@ -117,7 +117,7 @@ func TestStuckMayCallTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s *Stream
 		s = ample().NewStream(StreamConfig{
-			Kick:  func(context.Context, uint64) error { return nil },
+			Kick:  func(context.Context) error { return nil },
 			Stuck: func(target uint64) { s.Applied(target) },
 		})
 		defer s.Close()
