@@ -3,6 +3,7 @@ package apiserver
 import (
 	"cmp"
 	"context"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -213,14 +214,25 @@ func (m *members) late() time.Duration {
 func (m *members) answered(c *memberConn, took time.Duration) {
 	average := m.roundTrip.Load()
 	m.roundTrip.Store(average + (int64(took)-average)/8) // what a read beside this one adds may be lost
-	if c != nil {
-		c.owing.Store(0)
+	if c == nil {
+		return
+	}
+	if owed := c.owing.Load(); owed != wasLeft {
+		c.owing.CompareAndSwap(owed, 0)
 	}
 }
 
+// wasLeft is what a connection owes that was closed: one of the reads that wait for it there
+// closes it, and the others do not count as leaving again.
+const wasLeft = math.MaxInt64
+
 // overtaken leaves the member when it is time.
 func (m *members) overtaken(c *memberConn, sent time.Time) {
-	if c == nil || c.owing.CompareAndSwap(0, sent.UnixNano()) || time.Since(time.Unix(0, c.owing.Load())) < patience {
+	if c == nil || c.owing.CompareAndSwap(0, sent.UnixNano()) {
+		return
+	}
+	owed := c.owing.Load() // 0: it has answered since
+	if owed == 0 || time.Since(time.Unix(0, owed)) < patience || !c.owing.CompareAndSwap(owed, wasLeft) {
 		return
 	}
 	m.mu.Lock()

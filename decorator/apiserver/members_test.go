@@ -120,6 +120,30 @@ func TestLeavingAgain(t *testing.T) {
 	assert.Equal(t, leftFor, left.again(now).stay)
 }
 
+// Of many reads that meet the same end of patience one leaves the member.
+func TestManyLeaveOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := testMembers()
+		mute := &asked{}
+		newRing(t, m, mute)
+		sent := time.Now()
+		for range 3 { // the first begins the time
+			m.overtaken(mute.conn, sent)
+		}
+		assert.False(t, mute.closed())
+		time.Sleep(patience)
+		for range 10 {
+			m.overtaken(mute.conn, sent)
+		}
+		assert.True(t, mute.closed())
+		m.answered(mute.conn, time.Millisecond) // one that was under way
+		for range 2 {
+			m.overtaken(mute.conn, sent)
+		}
+		assert.Equal(t, leftFor, m.left["member"].stay)
+	})
+}
+
 // An answer in between starts the time anew: a pause is no freeze.
 func TestPauseIsForgiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
