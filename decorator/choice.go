@@ -18,6 +18,7 @@ type choice struct {
 	reason     string
 	refused    error // no read can be verified; nil: they can
 	failing    bool  // a cheaper one is sound, and does not work
+	distrusted bool  // a cache may lack what it should have, at any revision
 	// pending is closed when it is known; nil: it is.
 	pending <-chan struct{}
 }
@@ -103,6 +104,9 @@ func (c *chooser) found(change func(*Properties)) {
 	}
 	change(&seen)
 	c.seen = &seen
+	// What is not sound by that is not tried again either.
+	sound, _, _ := seen.Choose(strategies...)
+	c.failures = slices.DeleteFunc(c.failures, func(f Failure) bool { return !slices.Contains(sound, f.Strategy) })
 	moved := c.chooseLocked()
 	c.mu.Unlock()
 	c.backend.prober.doubt("it was found to lack a property")
@@ -201,7 +205,7 @@ func (c *chooser) decideLocked() *choice {
 	for _, f := range c.failures {
 		reason += fmt.Sprintf("; not %s: %s", f.Strategy, f.Reason)
 	}
-	return &choice{strategies: sound, reason: reason, failing: len(c.failures) > 0}
+	return &choice{strategies: sound, reason: reason, failing: len(c.failures) > 0, distrusted: c.seen.againstCaches() != ""}
 }
 
 // follow lets those who wait be served by the strategy that was moved to.

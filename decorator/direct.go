@@ -184,13 +184,19 @@ func fingerprint(key string, opts *storage.ListOptions) string {
 	return string(print)
 }
 
-// goesOnAhead says that a list goes on from one that was a quorum list, at a revision that
-// the cache has not reached: upstream would wait for it, for 3 s and maybe in vain.
-func (s *Store) goesOnAhead(opts *storage.ListOptions) bool {
-	lists := s.backend.cfg.OnUnverified == UnverifiedDirect || s.backend.chooser.present().first(s.resource.Feed) == StrategyDirect
-	if opts.Predicate.Continue == "" || !lists || s.resource.Raw == nil || s.backend.Mode() != ModeVerify {
+// goesOnDirectly says that a list goes on from one that was a quorum list, and is to be one
+// too: under StrategyDirect, where no cache is asked, and else at a revision that the cache
+// has not reached: upstream would wait for it, for 3 s and maybe in vain.
+func (s *Store) goesOnDirectly(opts *storage.ListOptions) bool {
+	if opts.Predicate.Continue == "" || s.resource.Raw == nil || s.backend.Mode() != ModeVerify {
 		return false
 	}
 	_, at, err := storage.DecodeContinue(opts.Predicate.Continue, s.router.prefix)
-	return err == nil && at > 0 && uint64(at) > s.stream.Revision()
+	switch {
+	case err != nil || at <= 0:
+		return false
+	case s.backend.chooser.present().first(s.resource.Feed) == StrategyDirect:
+		return true
+	}
+	return s.backend.cfg.OnUnverified == UnverifiedDirect && uint64(at) > s.stream.Revision()
 }

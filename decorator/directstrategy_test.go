@@ -151,6 +151,16 @@ func TestDirectPages(t *testing.T) {
 				if err != nil || !slices.Equal(names(second), []string{"b"}) || time.Since(start) > 0 {
 					t.Errorf("got %v, %v after %v", second, err, time.Since(start))
 				}
+				r.cached.Release()
+				settled()
+				before := r.cached.Calls().List
+				if _, err := list(t.Context(), r.store, opts); err != nil {
+					t.Error(err)
+				}
+				// The cache has the revision now, which is enough for it if events do not get lost.
+				if asked := r.cached.Calls().List - before; asked != map[bool]int64{true: 1}[name == "strategy"] {
+					t.Errorf("the storage was listed %d times", asked)
+				}
 			})
 		})
 	}

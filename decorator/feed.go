@@ -184,9 +184,9 @@ func (f *Feed) Close() {
 }
 
 // GetCurrentResourceVersion answers the newest floor, read with those of all other
-// callers of the backend; in ModeOff what the raw storage answers.
+// callers of the backend; where no answer is to be changed, what the raw storage answers.
 func (f *Feed) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
-	if f.backend.Mode() == ModeOff {
+	if f.backend.Mode() != ModeVerify {
 		return f.raw.GetCurrentResourceVersion(ctx)
 	}
 	if floor, ok := ctx.Value(gated{f}).(uint64); ok {
@@ -245,23 +245,18 @@ func (f *Feed) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
 	return f.keysErr
 }
 
-// listKeys has the newest cache list its keys, at a revision that it is brought to before
-// where it cannot see to that itself.
+// listKeys has the newest cache list its keys: those that it has, where it would wait for
+// progress in vain. They are for an estimate.
 func (f *Feed) listKeys(ctx context.Context) ([]string, error) {
 	keys := *f.keys.Load()
 	if !f.silenced() {
 		return keys(ctx)
 	}
-	floor, err := f.GetCurrentResourceVersion(ctx)
-	if err != nil {
-		return nil, err
+	applied := f.stream.Revision()
+	if applied == 0 {
+		return nil, newFailure(ErrNotReady, nil, false)
 	}
-	wait, cancel := context.WithTimeoutCause(ctx, f.backend.cfg.MaxWait, errMaxWait)
-	defer cancel()
-	if err := f.stream.Wait(wait, floor); err != nil {
-		return nil, waitFailure(ctx, err, floor, f.stream.Revision(), false)
-	}
-	return keys(context.WithValue(ctx, gated{f}, floor))
+	return keys(context.WithValue(ctx, gated{f}, applied))
 }
 
 // GetList goes to the raw storage. A list of the whole resource is a fill of the

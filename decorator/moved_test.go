@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/rvfloor/rvfloor/progress"
 )
 
 // TestMovedMeanwhile: a read that was on its way when the strategy changed, be it that it
@@ -98,6 +101,7 @@ func TestReadyMeanwhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			unready := &atomic.Int32{}
 			bubble(t, setup{inner: func(s storage.Interface) storage.Interface { return becoming{s, unready, 0} }}, func(t *testing.T, r *rig) {
+				r.store.resource.Raw = nil // else that is asked
 				settled()
 				r.cached.Hold()
 				newest := r.put("a")
@@ -136,6 +140,89 @@ func TestReadyMeanwhileInTime(t *testing.T) {
 		began := time.Now()
 		if _, err := list(ctx, r.store, opts); !errors.Is(err, ErrNotFresh) || time.Since(began) > 100*time.Millisecond {
 			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// TestReadyAtTheAnswer: what goes to the storage as the cache is being filled does so also
+// where that has become ready just then: it would wait for the floor without a deadline.
+func TestReadyAtTheAnswer(t *testing.T) {
+	unready := &atomic.Int32{}
+	s := setup{cfg: Config{CachedGets: true}, inner: func(s storage.Interface) storage.Interface { return becoming{s, unready, 0} }}
+	bubble(t, s, func(t *testing.T, r *rig) {
+		settled()
+		r.cached.Hold()
+		r.put("a")
+		opts := everything("")
+		opts.Predicate.Limit = 1
+		for name, read := range map[string]func() (string, error){
+			"list": func() (string, error) {
+				pods, err := list(t.Context(), r.store, opts)
+				return strings.Join(names(pods), ","), err
+			},
+			"get": func() (string, error) {
+				pod := &example.Pod{}
+				err := r.store.Get(t.Context(), "/pods/ns/a", storage.GetOptions{}, pod)
+				return pod.Name, err
+			},
+		} {
+			unready.Store(2)
+			began := time.Now()
+			if got, err := read(); err != nil || got != "a" || time.Since(began) > 0 {
+				t.Errorf("%s: after %v: %q, %v", name, time.Since(began), got, err)
+			}
+			if n := unready.Load(); n != 0 {
+				t.Fatalf("%s: it was looked at %d times less", name, n)
+			}
+		}
+	})
+}
+
+// TestLossyCacheIsNotAsked: where events get lost a cache that has reached a revision may
+// lack what was before it.
+func TestLossyCacheIsNotAsked(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		lossy := sane
+		lossy.EveryEventDelivered = VerdictNo
+		r.backend.SetProperties(lossy)
+		revision := formatRevision(r.put("a"))
+		settled()
+		before := r.cached.Calls()
+		if pods, err := list(t.Context(), r.store, everything(revision)); err != nil || len(pods.Items) != 1 {
+			t.Errorf("got %v, %v", names(pods), err)
+		}
+		if err := r.store.Get(t.Context(), "/pods/ns/a", storage.GetOptions{ResourceVersion: revision}, &example.Pod{}); err != nil {
+			t.Error(err)
+		}
+		if after := r.cached.Calls(); after.List != before.List+1 || after.Get != before.Get+1 {
+			t.Errorf("calls of the storage were %+v and are %+v", before, after)
+		}
+	})
+}
+
+// TestUnsoundIsNotTriedAgain: what has failed, and has then been found to be unsound, has
+// no trials: one would ask for progress that overtakes events.
+func TestUnsoundIsNotTriedAgain(t *testing.T) {
+	s, _ := standing(Config{})
+	s.proves = true
+	bubble(t, s, func(t *testing.T, r *rig) {
+		r.backend.SetProperties(sane)
+		r.backend.chooser.failed(1000, "it is silent", StrategyRequest, StrategyNudge)
+		r.wantStrategy(StrategyRangeProof)
+		r.backend.chooser.found(func(p *Properties) { p.ProgressOrdered = VerdictNo })
+		r.wantStrategy(StrategyRangeProof)
+		settled()
+		before := r.cached.Calls().Kicks
+		for range 10 {
+			time.Sleep(maxTrialEach)
+			r.put("a")
+			if _, err := list(t.Context(), r.store, everything("")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		settled()
+		if after := r.cached.Calls().Kicks; after != before || r.backend.chooser.present().failing {
+			t.Errorf("progress was asked for %d times", after-before)
 		}
 	})
 }
@@ -294,12 +381,29 @@ func TestKeysOfACacheThatCannotAsk(t *testing.T) {
 			// Each revision that is read is one that the cache does not have.
 			r.writer.OnRevision(func(context.Context, uint64) (uint64, error) { return r.memory.Bump(), nil })
 			r.put("a")
+			settled()
 			began := time.Now()
 			if keys, err := r.cached.Keys(t.Context()); err != nil || len(keys) != 1 || time.Since(began) > 200*time.Millisecond {
 				t.Errorf("%s: %v after %v: %v", strategy, keys, time.Since(began), err)
 			}
 		})
 	}
+}
+
+// TestKeysWhileFilling: that a cache has nothing yet is no sign of a strategy that fails.
+func TestKeysWhileFilling(t *testing.T) {
+	bubble(t, setup{filling: true, proves: true}, func(t *testing.T, r *rig) {
+		unordered := sane
+		unordered.ProgressOrdered = VerdictNo
+		r.backend.SetProperties(unordered)
+		r.put("a")
+		if _, err := r.cached.Keys(t.Context()); !errors.Is(err, ErrNotReady) {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(2 * progress.SilentTime)
+		settled()
+		r.wantStrategy(StrategyRangeProof)
+	})
 }
 
 // TestWorkers: none begins after close.

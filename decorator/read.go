@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/storage"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/warning"
 
@@ -65,7 +66,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if direct && r.route.kind != routeLeast {
+	if direct && (r.route.kind != routeLeast || r.verb != verbWatch && s.backend.chooser.present().distrusted) {
 		return 0, r.directOnly()
 	}
 	ready := s.inner.ReadinessCheck() == nil
@@ -122,6 +123,16 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	r.unready = !ready
 	s.observe.fresh(r.verb, r.arrived)
 	return target, nil
+}
+
+// inner is what answers the read after the gate. Not the cache while that is being filled:
+// upstream sends such a read to the storage, or, where it has become ready just then, to a
+// cache that need not have reached the floor and waits for it without the caller's deadline.
+func (r *read) inner() storage.Interface {
+	if r.unready && r.store.resource.Raw != nil {
+		return r.store.resource.Raw
+	}
+	return r.store.inner
 }
 
 // direct is that no cache is to answer the read. An error is that nothing is.

@@ -106,7 +106,7 @@ func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, ou
 		if r.rewrite {
 			opts.ResourceVersion = formatRevision(floor)
 		}
-		err = read.call(spanInner, func(ctx context.Context) error { return s.inner.Get(ctx, key, opts, out) })
+		err = read.call(spanInner, func(ctx context.Context) error { return read.inner().Get(ctx, key, opts, out) })
 		return read.end(err, outcomeOfInner(err))
 	case read.falls(UnverifiedDirect, err) && s.resource.Raw != nil:
 		if r.kind != routeLeast {
@@ -155,7 +155,7 @@ func (s *Store) passList(ctx context.Context, key string, opts *storage.ListOpti
 	if err != nil {
 		return err
 	}
-	if s.goesOnAhead(opts) {
+	if s.goesOnDirectly(opts) {
 		to = s.resource.Raw
 	}
 	return to.GetList(ctx, key, *opts, list)
@@ -195,7 +195,7 @@ func (r *read) ask(key string, opts *storage.ListOptions, list runtime.Object, f
 	for {
 		whole := s.stream.Revision()
 		err := r.call(spanInner, func(ctx context.Context) error {
-			return s.inner.GetList(withGated(ctx, r, asked.Predicate.Continue), key, asked, list)
+			return r.inner().GetList(withGated(ctx, r, asked.Predicate.Continue), key, asked, list)
 		})
 		if err != nil {
 			return 0, true, err
