@@ -1,6 +1,6 @@
 // Package probe decides what an etcd-speaking backend can be relied on for, by
 // watching it: not by its version, nor by what it says of itself. It writes, reads
-// and watches through two clients or more, and touches nothing outside one prefix.
+// and watches through two clients or more, and writes nothing outside one prefix.
 //
 // What it finds is a list of properties, each with a verdict and the numbers behind
 // it, and the strategies that are sound on such a backend. API servers run it at

@@ -29,10 +29,14 @@ func TestEtcd(t *testing.T) {
 		t.Errorf("safe: %s, by %v: %s", report.Safe(), report.Strategies, report.Reason)
 	}
 	all := one.Watch(t.Context(), "", clientv3.WithPrefix(), clientv3.WithRev(1), clientv3.WithPrevKV())
+	now, err := one.Get(t.Context(), "none")
+	if err != nil {
+		t.Fatal(err)
+	}
 	keys := map[string]bool{}
-	for seen := int64(0); seen < report.Writes; {
+	for seen := int64(0); seen < now.Header.Revision; {
 		for _, e := range (<-all).Events {
-			seen++
+			seen = e.Kv.ModRevision
 			key := string(e.Kv.Key)
 			if keys[key] = e.IsCreate() || e.IsModify(); !strings.HasPrefix(key, "/registry/rvfloor/probe/") {
 				t.Errorf("%s was written", key)
@@ -43,6 +47,9 @@ func TestEtcd(t *testing.T) {
 		if there {
 			t.Errorf("%s is left", key)
 		}
+	}
+	if len(keys) == 0 {
+		t.Error("nothing was written")
 	}
 	if open := counters.Snapshot().WatchStreamsOpen; open != 1 { // of this test
 		t.Errorf("%d watch streams are left", open-1)

@@ -45,8 +45,10 @@ func (p *probe) judgeFollowers(ctx context.Context, followers []*follower) error
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no event of after the writes came for %v", patience))
+	const all = 2 * patience // they are many, and one that is late counts
+	limited, cancel := context.WithTimeoutCause(ctx, all, fmt.Errorf("no event of after the writes came for %v", all))
 	defer cancel()
+	p.followers = len(followers)
 	for _, f := range followers {
 		if err := f.await(limited, func() bool { return f.newest >= mark }); err != nil {
 			p.delivered.broken(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -91,17 +92,14 @@ func (p *probe) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var last int64
-	for _, w := range history {
-		if p.in("a/", w.key) {
-			last = w.revision
-		}
-	}
+	from := history[0].revision
+	history = slices.DeleteFunc(history, func(w write) bool { return !p.in("a/", w.key) })
+	last := history[len(history)-1].revision
 	var watches sync.WaitGroup
 	errs := make([]error, catchUps)
 	for i := range catchUps {
 		watches.Go(func() {
-			w, err := openWatch(ctx, p.client(i), p.dir+"a/", history[0].revision)
+			w, err := openWatch(ctx, p.client(i), p.dir+"a/", from)
 			if err != nil {
 				p.ordered.broken(err)
 				errs[i] = err
@@ -112,17 +110,46 @@ func (p *probe) catchUp(ctx context.Context) error {
 			if err == nil && !p.answered.failed() {
 				err = w.answer(ctx) // else it says nothing of the order
 			}
+			if missed := w.missing(history); missed != nil {
+				p.delivered.trial(false, "a watch from revision %d had later events, and never %v", from, missed)
+			}
+			if err == nil || w.passedOver(last) {
+				p.judge(w)
+			}
 			if err != nil {
 				p.ordered.broken(err)
 				if !errors.Is(err, errPatience) {
 					errs[i] = err
 				}
 			}
-			p.judge(w)
 		})
 	}
 	watches.Wait()
 	return errors.Join(errs...)
+}
+
+// missing is a write that did not come, though a later one did, or nil.
+func (w *watch) missing(history []write) *write {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, write := range history {
+		if write.revision < w.newest && !w.events[write.revision] {
+			return &write
+		}
+	}
+	return nil
+}
+
+// passedOver counts progress as being ahead of an event that did not come at all.
+func (w *watch) passedOver(revision int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	over := w.newest < revision && revision <= w.through
+	if over {
+		w.overtaken++
+		w.example = fmt.Sprintf("progress at revision %d, and the event at revision %d did not come at all", w.through, revision)
+	}
+	return over
 }
 
 // idle looks whether progress reaches the floor while nobody writes (or others do, which is

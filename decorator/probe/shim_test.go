@@ -33,7 +33,7 @@ func shim(t *testing.T, cfg fdbshim.Config, opts fdbshim.Options) []*clientv3.Cl
 	return clients
 }
 
-// TestShim: each misbehaviour is named, ten times of ten, and nothing else is.
+// TestShim: each misbehaviour is named, and nothing else is; with -count 10, ten times of ten.
 func TestShim(t *testing.T) {
 	const yes, no, unsure = decorator.VerdictYes, decorator.VerdictNo, decorator.VerdictUnsure
 	etcd := fdbshim.Config{LikeEtcd: true}
