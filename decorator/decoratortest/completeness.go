@@ -40,12 +40,19 @@ func checkCompleteness(r *rig) {
 			r.skip("whole revisions, which take 20 s without a Transactor, under -short", "DeleteTogether", "")
 		}
 	}
+	followed := map[string]int{}
 	for round := range rounds {
 		r.create("herd", fmt.Sprintf("herd-marker-%d", round)) // so that a namespace is never empty
 		h := r.newHerd(fmt.Sprintf("herd-%d-", round), ttl)
+		h.followed = followed
 		h.end()
 		if r.t.Failed() {
 			return
+		}
+	}
+	for name, n := range followed {
+		if n == 0 {
+			r.t.Errorf("none of many watches (%s) lasted until it had shown the end of a revision", name)
 		}
 	}
 }
@@ -58,10 +65,11 @@ type herd struct {
 	ttl    uint64
 	before uint64 // the Store answered with all of them at this revision
 
-	reads sync.WaitGroup
-	mu    sync.Mutex
-	wrong *[3]string          // the first finding, for broken
-	ends  map[uint64]struct{} // revisions at which a watch saw objects end
+	reads    sync.WaitGroup
+	mu       sync.Mutex
+	followed map[string]int      // watches of each kind that showed the end
+	wrong    *[3]string          // the first finding, for broken
+	ends     map[uint64]struct{} // revisions at which a watch saw objects end
 }
 
 func (r *rig) newHerd(name string, ttl uint64) *herd {
@@ -149,6 +157,12 @@ func (h *herd) ended(revision uint64) {
 	h.ends[revision] = struct{}{}
 }
 
+func (h *herd) noteFollowed(kind string, more int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.followed[kind] += more
+}
+
 func (h *herd) over() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -204,6 +218,7 @@ func (h *herd) read(ctx context.Context, ended bool) {
 		"WATCH with initial events from before": watchOptions(before, new(true)),
 	} {
 		if opts.SendInitialEvents == nil || h.watchLists() {
+			h.noteFollowed(name, 0)
 			h.reads.Go(func() { h.watch(ctx, name, opts) })
 		}
 	}
@@ -290,7 +305,9 @@ func (h *herd) follow(ctx context.Context, name string, opts storage.ListOptions
 		// There are others.
 	case err != nil:
 		h.t.Errorf("%s: %v", name, err)
-	case n != 0:
+	case n == 0:
+		h.noteFollowed(name, 1)
+	default:
 		h.found("a "+name+" brings all that changed after the state that it began with",
 			fmt.Sprintf("%d of %d deleted objects that it never told the end of", n, herdSize),
 			"it was opened while the cache had a part of a revision")

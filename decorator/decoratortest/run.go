@@ -32,6 +32,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"JoinRule", checkJoinRule},
 		{"JoinRuleInFlight", checkJoinRuleInFlight},
 		{"Completeness", checkCompleteness},
+		{"Follows", checkFollows},
 		{"ExitCheck", checkExit},
 		{"FutureCheck", checkFuture},
 		{"Errors", checkErrors},
