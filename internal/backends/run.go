@@ -64,8 +64,11 @@ func Run(ctx context.Context, cfg Config) (*linear.Report, error) {
 	truth := make(chan error, 1)
 	go func() { truth <- r.tellTruth(watch) }()
 
-	var working sync.WaitGroup
+	var working, following sync.WaitGroup
+	var came atomic.Int64
 	for i, store := range cfg.Stores {
+		informer := podclient.Client{Store: store, Reads: r.run.Client(fmt.Sprintf("informer of server %d", i))}
+		following.Go(func() { came.Add(int64(informer.Follow(watching, pause))) })
 		for j := range workers {
 			client := r.run.Client(fmt.Sprintf("server %d client %d", i, j))
 			w := &worker{
@@ -89,6 +92,11 @@ func Run(ctx context.Context, cfg Config) (*linear.Report, error) {
 		}
 	case <-time.After(patience):
 		return nil, errors.New("backends: the truth did not come to its end")
+	}
+	stop()
+	following.Wait()
+	if came.Load() == 0 {
+		return nil, errors.New("backends: no watch has brought anything")
 	}
 	return r.run.Check(), nil
 }

@@ -8,7 +8,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
@@ -113,14 +115,43 @@ func TestNeverStale(t *testing.T) {
 				if _, err := good.Put(t.Context(), sides.ElsewhereKey, ""); err != nil {
 					t.Fatal(err)
 				}
-				for name, call := range map[string]sides.Call{"LIST": sides.List(store, "", ""), "LIST at 0": sides.List(store, "", "0")} {
-					got, err := call(t.Context())
-					if !errors.Is(err, decorator.ErrRefused) {
-						t.Fatalf("%s %d: %+v, %v", name, i, got, err)
+				for name, read := range verifiedReads(store) {
+					if err := read(t.Context()); !errors.Is(err, decorator.ErrRefused) {
+						t.Fatalf("%s %d: %v", name, i, err)
 					}
 				}
 			}
 		})
+	}
+}
+
+// verifiedReads are the reads that are not answered unless they are verified.
+func verifiedReads(store storage.Interface) map[string]func(context.Context) error {
+	list := func(version string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return store.GetList(ctx, sides.PodPrefix, sides.Everything(version), &example.PodList{})
+		}
+	}
+	watch := func(version string, initial *bool) func(context.Context) error {
+		opts := sides.Everything(version)
+		if opts.SendInitialEvents = initial; initial != nil {
+			opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+			opts.Predicate.AllowWatchBookmarks = true
+		}
+		return func(ctx context.Context) error {
+			w, err := store.Watch(ctx, sides.PodPrefix, opts)
+			if err == nil {
+				w.Stop()
+			}
+			return err
+		}
+	}
+	return map[string]func(context.Context) error{
+		"LIST": list(""), "LIST at 0": list("0"), "WATCH": watch("", nil), "WATCH at 0": watch("0", nil),
+		"watch-list": watch("", new(true)), "watch-list at 0": watch("0", new(true)),
+		"GET at 0": func(ctx context.Context) error {
+			return store.Get(ctx, sides.PodKey("a", "pod-0"), storage.GetOptions{ResourceVersion: "0"}, &example.Pod{})
+		},
 	}
 }
 

@@ -52,12 +52,29 @@ func run(t *testing.T, cfg Config) *Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d operations in %v (%.0f a second); %d bookmarks; deadlines %+v; fresh %v after a freeze; healed within %v",
-		result.Operations, result.Took, float64(result.Operations)/result.Took.Seconds(), result.Bookmarks, result.Deadlines, result.Fresh, result.Healed)
+	t.Logf("%d operations in %v (%.0f a second); watches brought %d events and %d bookmarks; deadlines %+v; fresh %v after a freeze; healed within %v",
+		result.Operations, result.Took, float64(result.Operations)/result.Took.Seconds(), result.Events, result.Bookmarks, result.Deadlines, result.Fresh, result.Healed)
 	for _, p := range result.Phases {
 		t.Logf("%-40s %+v", p.Name, p)
 	}
 	return result
+}
+
+// judge fails the test for what was answered wrong, and for what did not happen.
+func judge(t *testing.T, result *Result, operations int) {
+	t.Helper()
+	if err := result.Reports[""].Err(); err != nil {
+		t.Error(err)
+	}
+	if result.Operations < operations {
+		t.Errorf("%d operations of %d", result.Operations, operations)
+	}
+	if result.Events == 0 || result.Bookmarks == 0 {
+		t.Errorf("watches brought %d events and %d bookmarks", result.Events, result.Bookmarks)
+	}
+	if result.Fresh == 0 {
+		t.Errorf("no answer within %v of a freeze from the server that knows all members", freshTimeout)
+	}
 }
 
 func TestRVFloorIsLinearizable(t *testing.T) {
@@ -66,14 +83,12 @@ func TestRVFloorIsLinearizable(t *testing.T) {
 	var deadlines Deadlines
 	for i := range *seeds {
 		result := run(t, Config{Seed: *seed + uint64(i), Operations: *operations / *seeds, Server: rvfloor})
-		report := result.Reports[""]
-		if err := report.Err(); err != nil {
-			t.Errorf("seed %d: %v", *seed+uint64(i), err)
-		}
+		judge(t, result, *operations / *seeds)
 		total += result.Operations
-		checked += report.Operations
+		checked += result.Reports[""].Operations
 		deadlines.Reached += result.Deadlines.Reached
 		deadlines.Missed += result.Deadlines.Missed
+		deadlines.Allowed = max(deadlines.Allowed, result.Deadlines.Allowed)
 	}
 	t.Logf("%d seeds: %d operations, %d checked; deadlines %+v", *seeds, total, checked, deadlines)
 	if deadlines.Reached == 0 {

@@ -34,8 +34,9 @@ type lab struct {
 
 	acknowledged atomic.Pointer[revision.Ratchet] // the newest write of the present history
 	operations   atomic.Int64
-	bookmarks    atomic.Int64
-	tally        tally
+	// Those of watches, but for initial events and the bookmarks that end them.
+	events, bookmarks atomic.Int64
+	tally             tally
 }
 
 // server is the storage of one API server, and its doors to etcd.

@@ -133,6 +133,8 @@ func (w *worker) take(recorded *linear.Watch, events watch.Interface, atMost tim
 			}
 			if event.Type == watch.Bookmark {
 				w.lab.bookmarks.Add(1)
+			} else {
+				w.lab.events.Add(1)
 			}
 		case <-enough:
 			return

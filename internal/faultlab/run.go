@@ -32,10 +32,11 @@ type Result struct {
 	// Reports has one report under "", or one for each kind of read.
 	Reports    map[string]*linear.Report
 	Operations int
-	Bookmarks  int // of watches, but for those that end initial events
-	Took       time.Duration
-	Phases     []Phase
-	Deadlines  Deadlines
+	// Events and Bookmarks are those of watches, but for initial events and what ends them.
+	Events, Bookmarks int
+	Took              time.Duration
+	Phases            []Phase
+	Deadlines         Deadlines
 	// Fresh is how long after a member was frozen the server that knows all members
 	// answered again with a verified LIST, 0 if it did not while that was waited for;
 	// Healed the longest until all servers did after
@@ -71,7 +72,7 @@ func Run(ctx context.Context, cfg Config) (result *Result, err error) {
 		return nil, err
 	}
 	result.Took, result.Operations = time.Since(began), int(l.operations.Load())
-	result.Bookmarks = int(l.bookmarks.Load())
+	result.Events, result.Bookmarks = int(l.events.Load()), int(l.bookmarks.Load())
 	result.Phases, result.Deadlines = l.tally.result()
 	for i, run := range l.runs {
 		name := ""

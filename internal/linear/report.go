@@ -94,16 +94,17 @@ type Report struct {
 }
 
 // Err returns nil for a run that passed: nothing is violated, of the reads of each
-// phase at least half were answered (and there were some), each planned fault
-// happened, and there was something to give to porcupine for each key.
+// phase at least half were answered (and there were some, also in a phase that has the
+// name of a fault), each planned fault happened, and there was something to give to porcupine for each key.
 func (r *Report) Err() error {
 	var errs []error
 	for _, v := range r.Violations {
 		errs = append(errs, fmt.Errorf("%s (one of %d): %s", v.Kind, r.Counts[v.Kind], v.Text))
 	}
-	reads := 0
+	reads, of := 0, map[string]int{}
 	for _, p := range r.Phases {
 		reads += p.Reads
+		of[p.Name] = p.Reads
 		if 2*p.Answered < p.Reads {
 			errs = append(errs, fmt.Errorf("phase %q: only %d of %d reads were answered", p.Name, p.Answered, p.Reads))
 		}
@@ -114,6 +115,9 @@ func (r *Report) Err() error {
 	for _, f := range r.Faults {
 		if f.Happened < f.Planned {
 			errs = append(errs, fmt.Errorf("fault %q happened %d times, and was planned %d times", f.Name, f.Happened, f.Planned))
+		}
+		if n, ok := of[f.Name]; ok && n == 0 {
+			errs = append(errs, fmt.Errorf("no read began in phase %q", f.Name))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Second)) {

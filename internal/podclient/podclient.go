@@ -5,7 +5,10 @@ package podclient
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -111,14 +114,54 @@ func Deliver(to *linear.Watch, event watch.Event) bool {
 	return true
 }
 
-// PodOf is the pod of an event; false of an error. A Cacher that tells several watches of one
-// change wraps it.
+// Follow is an informer: it lists, watches from there, and begins anew after an error and a
+// pause, until ctx ends. It returns how many events and bookmarks came.
+func (c *Client) Follow(ctx context.Context, pause time.Duration) (came int) {
+	for ctx.Err() == nil {
+		n, err := c.followOnce(ctx)
+		if came += n; err != nil {
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+		}
+	}
+	return came
+}
+
+func (c *Client) followOnce(ctx context.Context) (came int, err error) {
+	revision, err := c.List(ctx, "", sides.Everything(""))
+	if err != nil {
+		return 0, err
+	}
+	opts := sides.Everything(strconv.FormatUint(revision, 10))
+	opts.Predicate.AllowWatchBookmarks = true
+	events, err := c.Store.Watch(ctx, sides.PodPrefix, opts)
+	if err != nil {
+		return 0, err
+	}
+	defer events.Stop()
+	recorded := c.Reads.Watch(sides.PodPrefix, revision)
+	for event := range events.ResultChan() {
+		if !Deliver(recorded, event) {
+			return came, ErrEnded
+		}
+		came++
+	}
+	return came, nil
+}
+
+// PodOf is the pod of an event; false of an error, or of none. A Cacher that tells several
+// watches of one change wraps it. Anything else would go unjudged, so it panics.
 func PodOf(event watch.Event) (*example.Pod, bool) {
 	object := event.Object
 	if shared, ok := object.(runtime.CacheableObject); ok {
 		object = shared.GetObject()
 	}
 	pod, ok := object.(*example.Pod)
+	if _, failed := object.(*metav1.Status); !ok && !failed && object != nil {
+		panic(fmt.Sprintf("podclient: a watch of pods brought a %T", object))
+	}
 	return pod, ok
 }
 

@@ -16,8 +16,6 @@ const (
 	kills = 3
 	// away is how long a killed kine stays away: longer than the deadline of a call.
 	away = 2 * callTimeout
-	// punctual is what a call may take beyond its deadline; stock's callers may wait 3 s.
-	punctual = time.Second
 	// recovery is how long after kine's return all answer again, at most.
 	recovery = 5 * time.Second
 )
@@ -53,9 +51,6 @@ func TestKill(t *testing.T) {
 		t.Logf("all answered %v after kine's return, at most", longest)
 		if longest > recovery {
 			t.Errorf("that took longer than %v", recovery)
-		}
-		if l.late > punctual {
-			t.Errorf("a call ended %v after its deadline", l.late)
 		}
 	}, atLength(sqlite), sqlites, atLength(postgres))
 }

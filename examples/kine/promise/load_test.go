@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,6 +25,8 @@ const (
 	callTimeout = 500 * time.Millisecond
 	// pause is what a client waits after a failure: clients do not spin.
 	pause = 20 * time.Millisecond
+	// punctual is what a call may take beyond its deadline; stock's callers may wait 3 s.
+	punctual = time.Second
 	// keep is how many violations of a kind are looked at.
 	keep = 100_000
 	// workers are the clients of each API server.
@@ -109,6 +110,9 @@ func (l *load) finish(t *testing.T) {
 		lost = nil // kine loses none there
 	}
 	judge(t, report, lost)
+	if l.late > punctual {
+		t.Errorf("a call ended %v after its deadline", l.late)
+	}
 	if l.followed.Load() == 0 {
 		t.Error("no watch has brought anything")
 	}
@@ -197,31 +201,10 @@ func (l *load) tellHistory(events clientv3.WatchChan) error {
 	return errors.New("the raw client's watch ended")
 }
 
-// follow is an informer: it lists, and watches from there.
+// follow lets an informer follow the store.
 func (l *load) follow(ctx context.Context, store storage.Interface, name string) {
 	client := podclient.Client{Store: store, Reads: l.run.Client(name)}
-	for ctx.Err() == nil {
-		revision, err := client.List(ctx, "", sides.Everything(""))
-		if err != nil {
-			sleep(ctx, pause)
-			continue
-		}
-		opts := sides.Everything(strconv.FormatUint(revision, 10))
-		opts.Predicate.AllowWatchBookmarks = true
-		events, err := store.Watch(ctx, sides.PodPrefix, opts)
-		if err != nil {
-			sleep(ctx, pause)
-			continue
-		}
-		recorded := client.Reads.Watch(sides.PodPrefix, revision)
-		for event := range events.ResultChan() {
-			if !podclient.Deliver(recorded, event) {
-				break // an error: it lists again
-			}
-			l.followed.Add(1)
-		}
-		events.Stop()
-	}
+	l.followed.Add(int64(client.Follow(ctx, pause)))
 }
 
 func sleep(ctx context.Context, d time.Duration) {

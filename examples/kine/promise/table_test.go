@@ -154,7 +154,7 @@ func TestTable(t *testing.T) {
 
 const tableHead = `# Backends
 
-What was seen of each by package [probe](../decorator/probe/doc.go), in some hundred milliseconds, and what follows for verified reads. The program [doctor](../examples/doctor/main.go)
+What was seen of each by package [probe](../decorator/probe/doc.go), in some seconds, and what follows for verified reads. The program [doctor](../examples/doctor/main.go)
 says the same of any endpoint, with the evidence, and with the calls that show each fault. "Safe" is what this look saw: a fault that shows by chance it can miss. Then a consistent LIST of 100 objects right after a write elsewhere, 40 of each, in turns: the
 median of upstream's, and of rvfloor with strategy "auto". "Refused" are LISTs that failed with an error; none was too old. Two processes of one backend: writes go to the one, API
 servers to the other.
