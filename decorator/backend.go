@@ -87,8 +87,10 @@ type Resource struct {
 	Prefix string
 	// NewList returns an empty list of its kind. Required.
 	NewList func() runtime.Object
-	// Raw is the storage behind the cache: for UnverifiedDirect, and for writes and exact
-	// reads when the cache is lost. nil: these fail.
+	// Raw is the storage behind the cache: for UnverifiedDirect and StrategyDirect, for
+	// writes and exact reads when the cache is lost, and for what upstream sends to the
+	// storage while the cache is being filled. nil: these fail, but for the last, which go to
+	// the cache.
 	Raw storage.Interface
 	// Feed is what the cache watches through. nil: somebody else built the cache,
 	// and it is asked for its revision instead; revisions that changed many objects

@@ -18,7 +18,7 @@ type choice struct {
 	reason     string
 	refused    error // no read can be verified; nil: they can
 	failing    bool  // a cheaper one is sound, and does not work
-	distrusted bool  // a cache may lack what it should have, at any revision
+	lossy      bool  // caches may lack what was before a revision that they have, so none is asked
 	// pending is closed when it is known; nil: it is.
 	pending <-chan struct{}
 }
@@ -184,7 +184,7 @@ func (c *chooser) decideLocked() *choice {
 		return &choice{strategies: []Strategy{cfg.Strategy}, reason: "set by Config.Strategy"}
 	case explicit:
 		// Of what could not be looked at an operator may know more.
-		return &choice{strategies: []Strategy{cfg.Strategy}, reason: "set by Config.Strategy", refused: c.seen.unfit()}
+		return &choice{strategies: []Strategy{cfg.Strategy}, reason: "set by Config.Strategy", refused: c.seen.unfit(), lossy: c.lossyLocked()}
 	case c.seen == nil:
 		return &choice{strategies: []Strategy{StrategyRequest}, reason: `"auto", and nobody has looked at what the backend does`}
 	}
@@ -205,7 +205,14 @@ func (c *chooser) decideLocked() *choice {
 	for _, f := range c.failures {
 		reason += fmt.Sprintf("; not %s: %s", f.Strategy, f.Reason)
 	}
-	return &choice{strategies: sound, reason: reason, failing: len(c.failures) > 0, distrusted: c.seen.againstCaches() != ""}
+	return &choice{strategies: sound, reason: reason, failing: len(c.failures) > 0, lossy: c.lossyLocked()}
+}
+
+// lossyLocked is that events were seen to be lost. A strategy with a cache is taken then
+// where an operator names it.
+func (c *chooser) lossyLocked() bool {
+	explicit := c.backend.cfg.Strategy != StrategyAuto && c.backend.cfg.Strategy != StrategyDirect
+	return c.seen.EveryEventDelivered == VerdictNo && !explicit
 }
 
 // follow lets those who wait be served by the strategy that was moved to.

@@ -185,8 +185,8 @@ func fingerprint(key string, opts *storage.ListOptions) string {
 }
 
 // goesOnDirectly says that a list goes on from one that was a quorum list, and is to be one
-// too: under StrategyDirect, where no cache is asked, and else at a revision that the cache
-// has not reached: upstream would wait for it, for 3 s and maybe in vain.
+// too: under StrategyDirect, where caches may lack events, and else at a revision that the
+// cache has not reached: upstream would wait for it, for 3 s and maybe in vain.
 func (s *Store) goesOnDirectly(opts *storage.ListOptions) bool {
 	if opts.Predicate.Continue == "" || s.resource.Raw == nil || s.backend.Mode() != ModeVerify {
 		return false

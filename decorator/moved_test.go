@@ -178,26 +178,90 @@ func TestReadyAtTheAnswer(t *testing.T) {
 	})
 }
 
+// TestStorageIsWhole: of an answer of the storage nothing is missing, whatever the cache has
+// of its revision.
+func TestStorageIsWhole(t *testing.T) {
+	unready := &atomic.Int32{}
+	bubble(t, setup{inner: func(s storage.Interface) storage.Interface { return becoming{s, unready, 0} }}, func(t *testing.T, r *rig) {
+		h := r.herd(10)
+		settled()
+		r.cached.Hold()
+		h.change(r)
+		r.cached.Step(3)
+		settled()
+		unready.Store(2)
+		opts := everything("")
+		opts.Predicate.Limit = 100
+		began := time.Now()
+		if _, err := list(t.Context(), r.store, opts); err != nil || time.Since(began) > 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
 // TestLossyCacheIsNotAsked: where events get lost a cache that has reached a revision may
 // lack what was before it.
 func TestLossyCacheIsNotAsked(t *testing.T) {
-	bubble(t, setup{}, func(t *testing.T, r *rig) {
-		lossy := sane
-		lossy.EveryEventDelivered = VerdictNo
-		r.backend.SetProperties(lossy)
-		revision := formatRevision(r.put("a"))
+	for _, strategy := range []Strategy{StrategyAuto, StrategyDirect} {
+		bubble(t, setup{cfg: Config{Strategy: strategy}}, testLossy)
+	}
+}
+
+func testLossy(t *testing.T, r *rig) {
+	lossy := sane
+	lossy.EveryEventDelivered = VerdictNo
+	r.backend.SetProperties(lossy)
+	revision := formatRevision(r.put("a"))
+	settled()
+	before := r.cached.Calls()
+	if pods, err := list(t.Context(), r.store, everything(revision)); err != nil || len(pods.Items) != 1 {
+		t.Errorf("got %v, %v", names(pods), err)
+	}
+	if err := r.store.Get(t.Context(), "/pods/ns/a", storage.GetOptions{ResourceVersion: revision}, &example.Pod{}); err != nil {
+		t.Error(err)
+	}
+	if after := r.cached.Calls(); after.List != before.List+1 || after.Get != before.Get+1 {
+		t.Errorf("calls of the storage were %+v and are %+v", before, after)
+	}
+	_, err := list(t.Context(), r.store, everything(formatRevision(r.memory.Bump()+1)))
+	if seconds, _ := apierrors.SuggestsClientDelay(err); !storage.IsTooLargeResourceVersion(err) || seconds != 1 {
+		t.Errorf("a list at what does not exist: %v", err)
+	}
+}
+
+// TestReadyAndNotAgain: a LIST that has to wait for a cache that is filled does not go to the
+// storage with all the others where that is filled once more.
+func TestReadyAndNotAgain(t *testing.T) {
+	looks := &atomic.Int32{}
+	bubble(t, setup{inner: func(s storage.Interface) storage.Interface { return flapping{s, looks} }}, func(t *testing.T, r *rig) {
+		r.put("a")
 		settled()
-		before := r.cached.Calls()
-		if pods, err := list(t.Context(), r.store, everything(revision)); err != nil || len(pods.Items) != 1 {
-			t.Errorf("got %v, %v", names(pods), err)
-		}
-		if err := r.store.Get(t.Context(), "/pods/ns/a", storage.GetOptions{ResourceVersion: revision}, &example.Pod{}); err != nil {
+		before := r.cached.Calls().List
+		looks.Store(1)
+		if _, err := list(t.Context(), r.store, everything("")); err != nil {
 			t.Error(err)
 		}
-		if after := r.cached.Calls(); after.List != before.List+1 || after.Get != before.Get+1 {
-			t.Errorf("calls of the storage were %+v and are %+v", before, after)
+		if n := looks.Load(); n != 4 {
+			t.Fatalf("it was looked at %d times", n-1)
+		}
+		if after := r.cached.Calls().List; after != before {
+			t.Errorf("the storage was listed %d times", after-before)
 		}
 	})
+}
+
+// flapping is a cache that is not ready at each second look, from the first on that is
+// counted.
+type flapping struct {
+	storage.Interface
+	looks *atomic.Int32 // 0: none is
+}
+
+func (f flapping) ReadinessCheck() error {
+	if f.looks.Load() > 0 && f.looks.Add(1)%2 == 0 {
+		return errors.New("it is being filled")
+	}
+	return f.Interface.ReadinessCheck()
 }
 
 // TestUnsoundIsNotTriedAgain: what has failed, and has then been found to be unsound, has

@@ -56,7 +56,7 @@ func newPilot(s *Store) *pilot {
 	return p
 }
 
-// kick brings the cache to target by the present strategy.
+// advance brings the cache to target by the present strategy.
 func (p *pilot) advance(ctx context.Context, target uint64) error {
 	p.asked, p.before = target, p.asked
 	if p.strategy() == StrategyNudge {

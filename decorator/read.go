@@ -66,7 +66,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if direct && (r.route.kind != routeLeast || r.verb != verbWatch && s.backend.chooser.present().distrusted) {
+	if direct && r.route.kind != routeLeast {
 		return 0, r.directOnly()
 	}
 	ready := s.inner.ReadinessCheck() == nil
@@ -77,7 +77,8 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		}
 		wait.end(nil)
 	}
-	if r.route.kind == routeLeast && s.stream.Revision() >= r.route.least && (ready || !direct) {
+	lossy := r.verb != verbWatch && s.backend.chooser.present().lossy
+	if r.route.kind == routeLeast && s.stream.Revision() >= r.route.least && (ready || !direct) && !lossy {
 		r.target = r.route.least
 		return r.target, nil
 	}
@@ -120,7 +121,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		}
 		wait.end(nil)
 	}
-	r.unready = !ready
+	r.unready = !ready && toStorage
 	s.observe.fresh(r.verb, r.arrived)
 	return target, nil
 }
@@ -129,11 +130,13 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 // upstream sends such a read to the storage, or, where it has become ready just then, to a
 // cache that need not have reached the floor and waits for it without the caller's deadline.
 func (r *read) inner() storage.Interface {
-	if r.unready && r.store.resource.Raw != nil {
+	if r.pastCache() {
 		return r.store.resource.Raw
 	}
 	return r.store.inner
 }
+
+func (r *read) pastCache() bool { return r.unready && r.store.resource.Raw != nil }
 
 // direct is that no cache is to answer the read. An error is that nothing is.
 func (r *read) direct() (bool, error) {

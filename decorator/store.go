@@ -210,7 +210,7 @@ func (r *read) ask(key string, opts *storage.ListOptions, list runtime.Object, f
 		if err != nil || below && !late {
 			return 0, false, r.breach(accessor.GetResourceVersion(), floor)
 		}
-		if !late && !s.tears.torn(whole, revision) {
+		if !late && (r.pastCache() || !s.tears.torn(whole, revision)) {
 			return revision, false, nil
 		}
 		if err := r.wait(max(revision, floor)); err != nil {

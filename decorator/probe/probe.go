@@ -107,7 +107,7 @@ func (p *probe) findings() []Finding {
 		p.reaches.finding(progressReaches, idles, "%d of %d times replies stayed below the floor of a store without writes"),
 		p.moves.finding(writesMoveProgress, idles, "%d of %d times replies stayed below the floor in spite of a write elsewhere"),
 		p.filters.finding(filtersWork, minFiltered, "%d of %d ranges with a least mod revision and a count were refused, or differ from what was written"),
-		p.delivered.finding(everyEventDelivered, max(minRounds, p.followers), "%d of %d clients that list and watch missed a write"),
+		p.delivered.finding(everyEventDelivered, max(minRounds, p.followers), "%d of %d clients that watch missed a write"),
 		p.confirmed.finding(createdRevision, 1, "%d of %d watches were confirmed without a revision"),
 	}
 	if answered.Verdict == decorator.VerdictNo {

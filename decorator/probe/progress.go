@@ -113,7 +113,7 @@ func (p *probe) catchUp(ctx context.Context) error {
 			if missed := w.missing(history); missed != nil {
 				p.delivered.trial(false, "a watch from revision %d had later events, and never %v", from, missed)
 			}
-			if err == nil || w.passedOver(last) {
+			if w.passedOver(last) || err == nil {
 				p.judge(w)
 			}
 			if err != nil {
@@ -140,16 +140,16 @@ func (w *watch) missing(history []write) *write {
 	return nil
 }
 
-// passedOver counts progress as being ahead of an event that did not come at all.
+// passedOver says whether progress was ahead of an event, be it of one that did not come at
+// all.
 func (w *watch) passedOver(revision int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	over := w.newest < revision && revision <= w.through
-	if over {
+	if w.newest < revision && revision <= w.through {
 		w.overtaken++
 		w.example = fmt.Sprintf("progress at revision %d, and the event at revision %d did not come at all", w.through, revision)
 	}
-	return over
+	return w.overtaken > 0
 }
 
 // idle looks whether progress reaches the floor while nobody writes (or others do, which is

@@ -52,6 +52,8 @@ func Run(ctx context.Context, cfg Config) (*linear.Report, error) {
 	}
 	r := &runner{cfg: cfg, run: linear.New(linear.Config{Prefix: sides.PodPrefix})}
 	watching, stop := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
 	defer stop()
 	watcher := clientv3.NewWatcher(cfg.Client)
 	defer watcher.Close()
@@ -64,7 +66,7 @@ func Run(ctx context.Context, cfg Config) (*linear.Report, error) {
 	truth := make(chan error, 1)
 	go func() { truth <- r.tellTruth(watch) }()
 
-	var working, following sync.WaitGroup
+	var working sync.WaitGroup
 	var came atomic.Int64
 	for i, store := range cfg.Stores {
 		informer := podclient.Client{Store: store, Reads: r.run.Client(fmt.Sprintf("informer of server %d", i))}

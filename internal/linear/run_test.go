@@ -83,6 +83,12 @@ func TestRunsThatProveNothing(t *testing.T) {
 			r.Planned("restart")
 			r.Happened("restart")
 		}, ""},
+		"a fault without reads": {Config{}, func(r *Run) {
+			right(r)
+			r.Planned("restart")
+			r.Phase("restart")
+			r.Happened("restart")
+		}, `no read began in phase "restart"`},
 		"a fault that did not": {Config{}, func(r *Run) {
 			right(r)
 			r.Planned("restart")
