@@ -27,10 +27,14 @@ type call struct {
 
 // newest are the ways to ask for the newest data.
 func (r *rig) newest() []call {
-	if r.watchLists() {
-		return append(newest(), call{"WATCH with initial events", watching("", new(true))})
+	calls := newest()
+	if r.watchesState() {
+		calls = append(calls, call{"WATCH", watching("", nil)}, call{"WATCH at 0", watching("0", nil)})
 	}
-	return newest()
+	if r.watchLists() {
+		calls = append(calls, call{"WATCH with initial events", watching("", new(true))})
+	}
+	return calls
 }
 
 // newest are those that every Store has.
@@ -49,8 +53,6 @@ func newest() []call {
 		{"LIST of one key at 0", ofOneKey("0")},
 		{"GET", getting("")},
 		{"GET at 0", getting("0")},
-		{"WATCH", watching("", nil)},
-		{"WATCH at 0", watching("0", nil)},
 	}
 }
 

@@ -209,7 +209,7 @@ func (h *herd) read(ctx context.Context, ended bool) {
 		"WATCH with initial events":             watchOptions("", new(true)),
 		"WATCH with initial events from before": watchOptions(before, new(true)),
 	} {
-		if opts.SendInitialEvents == nil || h.watchLists() {
+		if opts.SendInitialEvents == nil && h.watchesState() || h.watchLists() {
 			h.reads.Go(func() { h.watch(ctx, name, opts) })
 		}
 	}

@@ -13,6 +13,9 @@ func checkGate(r *rig) {
 	if n, ok := r.Harness.(NoInitialEvents); ok {
 		r.t.Logf("NOT TESTED: watches with initial events, because the Harness says: %s", n.WhyNoInitialEvents())
 	}
+	if n, ok := r.Harness.(NoStateWatches); ok {
+		r.t.Logf("NOT TESTED: watches that begin with the state, because the Harness says: %s", n.WhyNoStateWatches())
+	}
 	for _, c := range []struct {
 		name  string
 		write func(*rig, write) (write, error)

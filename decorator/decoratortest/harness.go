@@ -56,6 +56,13 @@ type NoInitialEvents interface {
 	WhyNoInitialEvents() string
 }
 
+// NoStateWatches is a Harness whose Store refuses every watch that begins with the state, as
+// under decorator.StrategyDirect: clients list, and watch from there. Run then makes none.
+type NoStateWatches interface {
+	// WhyNoStateWatches says why, for whoever reads that they were left out.
+	WhyNoStateWatches() string
+}
+
 // ReadHolder is a Harness that can hold back the answers of its backend's revision
 // reads. HoldableSource does it for any Source.
 type ReadHolder interface {

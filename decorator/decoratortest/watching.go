@@ -24,10 +24,16 @@ var (
 
 func inconclusive(err error) bool { return errors.Is(err, errOpen) || errors.Is(err, errEnded) }
 
+// watchesState says whether watches are made that begin with the state.
+func (r *rig) watchesState() bool {
+	_, refused := r.Harness.(NoStateWatches)
+	return !refused
+}
+
 // watchLists says whether watches with initial events are made.
 func (r *rig) watchLists() bool {
 	_, refused := r.Harness.(NoInitialEvents)
-	return !refused && utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
+	return !refused && r.watchesState() && utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
 }
 
 // watching reads the state that a watch of everything begins with. A bookmark ends

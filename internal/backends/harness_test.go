@@ -3,6 +3,7 @@ package backends_test
 import (
 	"testing"
 
+	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/decorator/decoratortest"
 	"github.com/rvfloor/rvfloor/internal/backends"
 	"github.com/rvfloor/rvfloor/internal/fdbshim"
@@ -19,5 +20,14 @@ func newHarness(t *testing.T, m mode) decoratortest.Harness {
 		Raw: open(t, sides.Uncached, good), Decorated: open(t, decorated(m.strategy), server), Gate: &server.Watches,
 	}}
 	t.Cleanup(h.ReleaseWatch)
+	if m.strategy == decorator.StrategyDirect {
+		return directHarness{h}
+	}
 	return h
 }
+
+// directHarness is one whose Store asks no cache.
+type directHarness struct{ *backends.EtcdHarness }
+
+// WhyNoStateWatches is that of a decoratortest.NoStateWatches.
+func (directHarness) WhyNoStateWatches() string { return "the strategy is direct" }

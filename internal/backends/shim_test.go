@@ -1,7 +1,6 @@
 package backends_test
 
 import (
-	"flag"
 	"slices"
 	"testing"
 
@@ -22,41 +21,33 @@ type mode struct {
 	config   fdbshim.Config
 	faults   fdbshim.Faults
 	strategy decorator.Strategy
-	suite    bool // all tests are run by default
 }
 
 var etcd, foundationDB = fdbshim.Config{LikeEtcd: true}, fdbshim.Config{}
 
 // safe are the modes over which all that is promised holds.
 var safe = []mode{
-	{"LikeEtcd", etcd, fdbshim.Faults{}, decorator.StrategyRequest, true},
-	{"FoundationDB", foundationDB, fdbshim.Faults{}, decorator.StrategyNudge, true},
-	{"NoProgress", foundationDB, fdbshim.Faults{NoProgress: true}, decorator.StrategyDirect, false},
-	{"NoProgressNoFilters", etcd, fdbshim.Faults{NoProgress: true, NoFilters: true}, decorator.StrategyDirect, false},
-	{"ProgressUnimplemented", etcd, fdbshim.Faults{ProgressUnimplemented: true}, decorator.StrategyDirect, false},
-	{"ProgressAheadOfCatchUp", etcd, fdbshim.Faults{ProgressAheadOfCatchUp: true}, decorator.StrategyDirect, false},
-	{"ProgressAheadOfLive", foundationDB, fdbshim.Faults{ProgressAheadOfLive: true}, decorator.StrategyDirect, false},
-	{"ProgressBack", etcd, fdbshim.Faults{ProgressBack: true}, decorator.StrategyRequest, false},
-	{"ProgressBackFoundationDB", foundationDB, fdbshim.Faults{ProgressBack: true}, decorator.StrategyNudge, false},
-	{"CreatedZero", etcd, fdbshim.Faults{CreatedZero: true}, decorator.StrategyRequest, false},
-	{"WatchesLag", foundationDB, fdbshim.Faults{WatchesLag: true}, decorator.StrategyNudge, false},
-	{"MissingLags", etcd, fdbshim.Faults{MissingLags: true}, decorator.StrategyRequest, false},
-	{"NoFilters", etcd, fdbshim.Faults{NoFilters: true}, decorator.StrategyRequest, false},
-	{"NoSerializable", etcd, fdbshim.Faults{NoSerializable: true}, decorator.StrategyRequest, false},
-	{"OneWatchPerStream", foundationDB, fdbshim.Faults{OneWatchPerStream: true}, decorator.StrategyNudge, false},
+	{"LikeEtcd", etcd, fdbshim.Faults{}, decorator.StrategyRequest},
+	{"FoundationDB", foundationDB, fdbshim.Faults{}, decorator.StrategyNudge},
+	{"NoProgress", foundationDB, fdbshim.Faults{NoProgress: true}, decorator.StrategyRangeProof},
+	{"NoProgressNoFilters", etcd, fdbshim.Faults{NoProgress: true, NoFilters: true}, decorator.StrategyDirect},
+	{"ProgressUnimplemented", etcd, fdbshim.Faults{ProgressUnimplemented: true}, decorator.StrategyRangeProof},
+	{"ProgressAheadOfCatchUp", etcd, fdbshim.Faults{ProgressAheadOfCatchUp: true}, decorator.StrategyRangeProof},
+	{"ProgressAheadOfLive", foundationDB, fdbshim.Faults{ProgressAheadOfLive: true}, decorator.StrategyRangeProof},
+	{"ProgressBack", etcd, fdbshim.Faults{ProgressBack: true}, decorator.StrategyRequest},
+	{"ProgressBackFoundationDB", foundationDB, fdbshim.Faults{ProgressBack: true}, decorator.StrategyNudge},
+	{"CreatedZero", etcd, fdbshim.Faults{CreatedZero: true}, decorator.StrategyRequest},
+	{"WatchesLag", foundationDB, fdbshim.Faults{WatchesLag: true}, decorator.StrategyNudge},
+	{"MissingLags", etcd, fdbshim.Faults{MissingLags: true}, decorator.StrategyRequest},
+	{"NoFilters", etcd, fdbshim.Faults{NoFilters: true}, decorator.StrategyRequest},
+	{"NoSerializable", etcd, fdbshim.Faults{NoSerializable: true}, decorator.StrategyRequest},
+	{"OneWatchPerStream", foundationDB, fdbshim.Faults{OneWatchPerStream: true}, decorator.StrategyNudge},
 }
 
-var all = flag.Bool("all", false, "run everything over every safe mode")
-
-// eachSafe runs a test over each safe mode, or over those alone that are run by default.
+// eachSafe runs a test over each safe mode.
 func eachSafe(t *testing.T, test func(t *testing.T, m mode)) {
 	for _, m := range safe {
-		t.Run(m.name, func(t *testing.T) {
-			if !m.suite && !*all {
-				t.Skip("not without -all")
-			}
-			test(t, m)
-		})
+		t.Run(m.name, func(t *testing.T) { test(t, m) })
 	}
 }
 
@@ -68,7 +59,7 @@ func TestPromise(t *testing.T) {
 }
 
 // TestLinear lets clients of two API servers, each over a process of its own, read
-// and write. See TestProbedLinear for the other modes.
+// and write.
 func TestLinear(t *testing.T) {
 	eachSafe(t, func(t *testing.T, m mode) { runLinear(t, m, decorated(m.strategy), decorated(m.strategy)) })
 }
