@@ -183,12 +183,7 @@ func TestReadyAtTheAnswer(t *testing.T) {
 func TestStorageIsWhole(t *testing.T) {
 	unready := &atomic.Int32{}
 	bubble(t, setup{inner: func(s storage.Interface) storage.Interface { return becoming{s, unready, 0} }}, func(t *testing.T, r *rig) {
-		h := r.herd(10)
-		settled()
-		r.cached.Hold()
-		h.change(r)
-		r.cached.Step(3)
-		settled()
+		r.tornHerd()
 		unready.Store(2)
 		opts := everything("")
 		opts.Predicate.Limit = 100
@@ -295,12 +290,7 @@ func TestUnsoundIsNotTriedAgain(t *testing.T) {
 func TestTornRevisionTimesOutOnce(t *testing.T) {
 	const takes = 2 * time.Second
 	bubble(t, setup{inner: func(s storage.Interface) storage.Interface { return becoming{s, &atomic.Int32{}, takes} }}, func(t *testing.T, r *rig) {
-		h := r.herd(10)
-		settled()
-		r.cached.Hold()
-		h.change(r)
-		r.cached.Step(3)
-		settled()
+		h := r.tornHerd()
 		start := time.Now()
 		_, err := list(t.Context(), r.store, everything(formatRevision(h.before)))
 		checkChain(t, err, ErrNotFresh, errMaxWait)

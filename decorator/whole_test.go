@@ -195,16 +195,22 @@ func TestWholeAfterFloor(t *testing.T) {
 	}
 }
 
+// tornHerd is a herd that changed, of which the cache has a part and no more comes.
+func (r *rig) tornHerd() *herd {
+	h := r.herd(10)
+	settled()
+	r.cached.Hold()
+	h.change(r)
+	r.cached.Step(3)
+	settled()
+	return h
+}
+
 // TestTornRevisionTimesOut: a list that caught a part of a revision of which the rest
 // does not come fails like any that cannot be verified.
 func TestTornRevisionTimesOut(t *testing.T) {
 	bubble(t, setup{}, func(t *testing.T, r *rig) {
-		h := r.herd(10)
-		settled()
-		r.cached.Hold()
-		h.change(r)
-		r.cached.Step(3)
-		settled()
+		h := r.tornHerd()
 		start := time.Now()
 		_, err := list(t.Context(), r.store, everything(formatRevision(h.before)))
 		checkStatus(t, err, 504)

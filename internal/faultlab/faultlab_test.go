@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
@@ -79,18 +80,24 @@ func judge(t *testing.T, result *Result, operations int) {
 
 func TestRVFloorIsLinearizable(t *testing.T) {
 	leaks := goleak.IgnoreCurrent()
-	total, checked := 0, 0
+	total, checked, events, bookmarks := 0, 0, 0, 0
+	var overrun time.Duration
 	var deadlines Deadlines
 	for i := range *seeds {
 		result := run(t, Config{Seed: *seed + uint64(i), Operations: *operations / *seeds, Server: rvfloor})
 		judge(t, result, *operations / *seeds)
 		total += result.Operations
 		checked += result.Reports[""].Operations
+		events, bookmarks = events+result.Events, bookmarks+result.Bookmarks
+		for _, p := range result.Phases {
+			overrun = max(overrun, p.Overrun)
+		}
 		deadlines.Reached += result.Deadlines.Reached
 		deadlines.Missed += result.Deadlines.Missed
 		deadlines.Allowed = max(deadlines.Allowed, result.Deadlines.Allowed)
 	}
-	t.Logf("%d seeds: %d operations, %d checked; deadlines %+v", *seeds, total, checked, deadlines)
+	t.Logf("%d seeds: %d operations, %d checked; watches brought %d events and %d bookmarks; deadlines %+v, outlived by %v at most",
+		*seeds, total, checked, events, bookmarks, deadlines, overrun)
 	if deadlines.Reached == 0 {
 		t.Error("no deadline was reached: nothing is known of how they are kept")
 	}

@@ -95,7 +95,8 @@ type Report struct {
 
 // Err returns nil for a run that passed: nothing is violated, of the reads of each
 // phase at least half were answered (and there were some, also in a phase that has the
-// name of a fault), each planned fault happened, and there was something to give to porcupine for each key.
+// name of a fault), each planned fault happened, and there was something to give to
+// porcupine for each key.
 func (r *Report) Err() error {
 	var errs []error
 	for _, v := range r.Violations {

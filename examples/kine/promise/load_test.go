@@ -25,8 +25,6 @@ const (
 	callTimeout = 500 * time.Millisecond
 	// pause is what a client waits after a failure: clients do not spin.
 	pause = 20 * time.Millisecond
-	// punctual is what a call may take beyond its deadline; stock's callers may wait 3 s.
-	punctual = time.Second
 	// keep is how many violations of a kind are looked at.
 	keep = 100_000
 	// workers are the clients of each API server.
@@ -110,9 +108,6 @@ func (l *load) finish(t *testing.T) {
 		lost = nil // kine loses none there
 	}
 	judge(t, report, lost)
-	if l.late > punctual {
-		t.Errorf("a call ended %v after its deadline", l.late)
-	}
 	if l.followed.Load() == 0 {
 		t.Error("no watch has brought anything")
 	}
