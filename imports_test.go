@@ -24,9 +24,10 @@ var mayImport = map[string]struct {
 	"docs/monitoring":            {},
 	"freshness":                  {own: []string{"internal/revision", "internal/joinnext"}},
 	"progress":                   {own: []string{"internal/revision", "internal/guard"}},
-	"decorator":                  {own: []string{"freshness", "progress", "metrics", "internal/joinnext", "internal/guard", "internal/revision"}, kubernetes: true},
+	"decorator":                  {own: []string{"decorator/strategy", "freshness", "progress", "metrics", "internal/joinnext", "internal/guard", "internal/revision"}, kubernetes: true},
+	"decorator/strategy":         {},
 	"decorator/apiserver":        {own: []string{"decorator", "decorator/probe", "freshness", "progress"}, kubernetes: true},
-	"decorator/probe":            {own: []string{"decorator", "freshness", "internal/revision"}},
+	"decorator/probe":            {own: []string{"decorator/strategy", "freshness", "internal/revision"}},
 	"decorator/decoratortest":    {own: []string{"freshness"}, kubernetes: true},
 	"internal/memstorage":        {own: []string{"progress"}, kubernetes: true},
 	"internal/gate":              {},
@@ -52,7 +53,7 @@ var mayImport = map[string]struct {
 
 // noServer are packages that must stay clear of the API server's own: whoever
 // decorates a storage.Interface need not link one.
-var noServer = []string{"freshness", "progress", "metrics", "decorator", "decorator/probe"}
+var noServer = []string{"freshness", "progress", "metrics", "decorator", "decorator/strategy", "decorator/probe"}
 
 func TestImportsPointOneWay(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}}:{{join .Imports \" \"}}", "./...").Output()

@@ -184,7 +184,7 @@ func (c *chooser) decideLocked() *choice {
 		return &choice{strategies: []Strategy{cfg.Strategy}, reason: "set by Config.Strategy"}
 	case explicit:
 		// Of what could not be looked at an operator may know more.
-		return &choice{strategies: []Strategy{cfg.Strategy}, reason: "set by Config.Strategy", refused: c.seen.unfit(), lossy: c.lossyLocked()}
+		return &choice{strategies: []Strategy{cfg.Strategy}, reason: "set by Config.Strategy", refused: c.seen.Unfit(), lossy: c.lossyLocked()}
 	case c.seen == nil:
 		return &choice{strategies: []Strategy{StrategyRequest}, reason: `"auto", and nobody has looked at what the backend does`}
 	}
@@ -241,7 +241,7 @@ func (c *chooser) showLocked() {
 	if c.seen != nil {
 		properties = c.seen.All()
 	}
-	strategy := Property{"strategy", Verdict(c.present().strategies[0])}
+	strategy := Property{Name: "strategy", Verdict: Verdict(c.present().strategies[0])}
 	if c.present().refused != nil {
 		strategy.Verdict = "refused"
 	}

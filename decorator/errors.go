@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/storage"
 
+	ways "github.com/rvfloor/rvfloor/decorator/strategy"
 	"github.com/rvfloor/rvfloor/freshness"
 	"github.com/rvfloor/rvfloor/internal/joinnext"
 	"github.com/rvfloor/rvfloor/progress"
@@ -30,7 +31,7 @@ var (
 	ErrBusy = errors.New("too many direct lists of this resource")
 	// ErrRefused: the backend was seen to be one whose reads cannot be verified. 503; 429
 	// for a Watch.
-	ErrRefused = errors.New("reads of this backend cannot be verified")
+	ErrRefused = ways.ErrRefused
 	// ErrClosed: the Store or its Backend was closed. 503.
 	ErrClosed = errors.New("the storage is closed")
 )

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	ways "github.com/rvfloor/rvfloor/decorator/strategy"
 	"github.com/rvfloor/rvfloor/internal/guard"
 )
 
@@ -18,7 +19,7 @@ type Prober func(ctx context.Context) (Properties, error)
 
 // ErrUnreachable is in the error of a Prober that saw nothing, as the backend does not
 // answer.
-var ErrUnreachable = errors.New("the backend does not answer")
+var ErrUnreachable = ways.ErrUnreachable
 
 const (
 	// retryProbe is how soon a probe that failed is made again: a backend that cannot be

@@ -1,166 +1,24 @@
 package decorator
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import ways "github.com/rvfloor/rvfloor/decorator/strategy"
 
-// Verdict is what was seen of a property. The zero value is unsure, which counts as
-// unsafe.
-type Verdict string
+type (
+	// Verdict is what was seen of a property. The zero value is unsure, which counts as
+	// unsafe.
+	Verdict = ways.Verdict
+	// Properties is what a backend was seen to do. See its Choose.
+	Properties = ways.Properties
+	// Property is one of Properties, under the name that metrics have for it.
+	Property = ways.Property
+	// Strategy is how a cache is brought to a floor.
+	Strategy = ways.Name
+)
 
 const (
 	// VerdictUnsure: it was not seen, or not often enough.
-	VerdictUnsure Verdict = ""
+	VerdictUnsure = ways.VerdictUnsure
 	// VerdictYes: the backend was seen to have the property.
-	VerdictYes Verdict = "yes"
+	VerdictYes = ways.VerdictYes
 	// VerdictNo: the backend was seen to lack it.
-	VerdictNo Verdict = "no"
+	VerdictNo = ways.VerdictNo
 )
-
-// String is "yes", "no" or "unsure".
-func (v Verdict) String() string { return string(orDefault(v, "unsure")) }
-
-// MarshalText is String, for JSON.
-func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
-
-// UnmarshalText is the reverse of MarshalText.
-func (v *Verdict) UnmarshalText(text []byte) error {
-	*v = Verdict(text)
-	if *v == "unsure" {
-		*v = VerdictUnsure
-	}
-	return nil
-}
-
-// Properties is what a backend was seen to do. See Choose.
-type Properties struct {
-	// LinearizableFloor: no floor was below a write that had been acknowledged before
-	// the floor was asked for.
-	LinearizableFloor Verdict `json:"linearizableFloor"`
-	// OneRevisionSpace: writes to different prefixes move one counter.
-	OneRevisionSpace Verdict `json:"oneRevisionSpace"`
-	// ProgressAnswered: a reply comes to a progress request, on a watch that is synced.
-	ProgressAnswered Verdict `json:"progressAnswered"`
-	// ProgressOrdered: no reply at R came before an event at or below R.
-	ProgressOrdered Verdict `json:"progressOrdered"`
-	// ProgressReaches: replies reach the floor of an idle store without a write.
-	ProgressReaches Verdict `json:"progressReaches"`
-	// WritesMoveProgress: after a write elsewhere replies reach the floor.
-	WritesMoveProgress Verdict `json:"writesMoveProgress"`
-	// FiltersWork: a range with a least mod revision, and a count, are answered, and
-	// from one snapshot.
-	FiltersWork Verdict `json:"filtersWork"`
-
-	// ProgressMonotonic: no reply was below one that had come before. Nothing is chosen by
-	// it: a Feed drops those.
-	ProgressMonotonic Verdict `json:"progressMonotonic"`
-	// EveryEventDelivered: no watch lacked an event. Where one did, caches are not asked:
-	// no decorator can make up for a lost event (kine#676). What was not seen is hoped for,
-	// as it shows by chance.
-	EveryEventDelivered Verdict `json:"everyEventDelivered"`
-	// CreatedRevision: the confirmation of a watch carries a revision. Nothing is chosen
-	// by it.
-	CreatedRevision Verdict `json:"createdRevision"`
-}
-
-// Property is one of Properties, under the name that metrics have for it.
-type Property struct {
-	Name    string
-	Verdict Verdict
-}
-
-// All lists the properties in the order of the fields.
-func (p Properties) All() []Property {
-	return []Property{
-		{"linearizable_floor", p.LinearizableFloor},
-		{"one_revision_space", p.OneRevisionSpace},
-		{"progress_answered", p.ProgressAnswered},
-		{"progress_ordered", p.ProgressOrdered},
-		{"progress_reaches", p.ProgressReaches},
-		{"writes_move_progress", p.WritesMoveProgress},
-		{"filters_work", p.FiltersWork},
-		{"progress_monotonic", p.ProgressMonotonic},
-		{"every_event_delivered", p.EveryEventDelivered},
-		{"created_revision", p.CreatedRevision},
-	}
-}
-
-// Choose is the strategies that are sound on such a backend, the cheapest first, and why
-// the first is. Of those that are possible: by default all but StrategyWrite, which an
-// operator has to ask for. Where no cache can be compared with a floor that is
-// StrategyDirect, which needs neither. The error wraps ErrRefused, and says why no read of
-// the backend can be verified.
-func (p Properties) Choose(possible ...Strategy) (sound []Strategy, reason string, err error) {
-	if err := p.unfit(); err != nil {
-		return nil, "", err
-	}
-	if len(possible) == 0 {
-		possible = []Strategy{StrategyRequest, StrategyNudge, StrategyRangeProof, StrategyDirect}
-	}
-	caches := p.againstCaches()
-	asked := p.ProgressAnswered == VerdictYes && p.ProgressOrdered == VerdictYes
-	var reasons, against []string
-	for _, s := range []struct {
-		strategy Strategy
-		sound    bool
-		reason   string
-		against  string
-	}{
-		{StrategyRequest, asked && p.ProgressReaches == VerdictYes, "progress is answered, in order, and reaches the floor", p.againstProgress("progress_reaches", p.ProgressReaches)},
-		{StrategyNudge, asked && p.WritesMoveProgress == VerdictYes, "progress is answered, in order, and reaches the floor after a write", p.againstProgress("writes_move_progress", p.WritesMoveProgress)},
-		{StrategyRangeProof, p.FiltersWork == VerdictYes, "a range tells that nothing was changed", "filters_work is " + p.FiltersWork.String()},
-		{StrategyWrite, true, "an operator asked for it", ""},
-		{StrategyDirect, true, "quorum lists need nothing of a watch", ""},
-	} {
-		if caches != "" && s.strategy != StrategyDirect {
-			s.sound, s.against = false, caches
-		}
-		switch {
-		case !slices.Contains(possible, s.strategy):
-		case s.sound:
-			sound, reasons = append(sound, s.strategy), append(reasons, s.reason)
-		case len(sound) == 0:
-			against = append(against, fmt.Sprintf("not %s: %s", s.strategy, s.against))
-		}
-	}
-	if len(sound) == 0 {
-		return nil, "", fmt.Errorf("%w: no strategy is both sound and possible: %s", ErrRefused, strings.Join(against, "; "))
-	}
-	return sound, strings.Join(append([]string{reasons[0]}, against...), "; "), nil
-}
-
-// unfit is why no read can be verified, whatever the strategy; nil: it can.
-func (p Properties) unfit() error {
-	switch {
-	case p.LinearizableFloor == VerdictNo:
-		return fmt.Errorf("%w: its revision is read below writes that it has acknowledged", ErrRefused)
-	case p.OneRevisionSpace == VerdictNo:
-		return fmt.Errorf("%w: it has more than one counter of revisions: give each a Backend of its own", ErrRefused)
-	}
-	return nil
-}
-
-// againstCaches is why no cache can be compared with a floor; empty: it can.
-func (p Properties) againstCaches() string {
-	if p.EveryEventDelivered == VerdictNo {
-		return "every_event_delivered is no"
-	}
-	for _, property := range []Property{{"linearizable_floor", p.LinearizableFloor}, {"one_revision_space", p.OneRevisionSpace}} {
-		if property.Verdict != VerdictYes {
-			return property.Name + " is " + property.Verdict.String()
-		}
-	}
-	return ""
-}
-
-// againstProgress is why progress cannot be relied on, where another property is needed too.
-func (p Properties) againstProgress(name string, other Verdict) string {
-	for _, property := range []Property{{"progress_answered", p.ProgressAnswered}, {"progress_ordered", p.ProgressOrdered}} {
-		if property.Verdict != VerdictYes {
-			return property.Name + " is " + property.Verdict.String()
-		}
-	}
-	return name + " is " + other.String()
-}

@@ -3,37 +3,35 @@ package decorator
 import (
 	"context"
 	"errors"
-	"slices"
-)
 
-// Strategy is how a cache is brought to a floor.
-type Strategy string
+	ways "github.com/rvfloor/rvfloor/decorator/strategy"
+)
 
 const (
 	// StrategyAuto takes the cheapest that is sound on the backend, see Properties.Choose, and
 	// the next one while that does not work. The default.
-	StrategyAuto Strategy = "auto"
+	StrategyAuto = ways.Auto
 	// StrategyRequest asks for progress on the cache's own watch.
-	StrategyRequest Strategy = "request"
+	StrategyRequest = ways.Request
 	// StrategyNudge is StrategyRequest, and a write to the sentinel where the replies stand
 	// below the floor. It needs a Source that is a Nudger.
-	StrategyNudge Strategy = "nudge"
+	StrategyNudge = ways.Nudge
 	// StrategyRangeProof proves by a range of the backend that nothing was changed. It
 	// needs Resource.Prove; a resource without takes the next strategy under StrategyAuto.
-	StrategyRangeProof Strategy = "range-proof"
+	StrategyRangeProof = ways.RangeProof
 	// StrategyWrite writes an object among those of the resource and waits until the cache's
 	// watch brings it. API servers without this strategy see the object, so it is never
 	// taken by StrategyAuto. It needs a Feed.
-	StrategyWrite Strategy = "write"
+	StrategyWrite = ways.Write
 	// StrategyDirect has no cache answer: LISTs are quorum lists, as under UnverifiedDirect,
 	// and Gets raw Gets. A Watch that would have to be verified fails with ErrNotFresh.
-	StrategyDirect Strategy = "direct"
+	StrategyDirect = ways.Direct
 )
 
-// Strategies are all there are, StrategyAuto first.
-func Strategies() []Strategy { return slices.Clone(strategies) }
+// Strategies returns all there are, StrategyAuto first.
+func Strategies() []Strategy { return ways.All() }
 
-var strategies = []Strategy{StrategyAuto, StrategyRequest, StrategyNudge, StrategyRangeProof, StrategyWrite, StrategyDirect}
+var strategies = ways.All()
 
 // strategy is a Strategy for one cache.
 type strategy interface {
@@ -68,7 +66,9 @@ func (f *Feed) advance(ctx context.Context, target uint64) error {
 }
 
 // strategy is the first of the Backend's that this cache can be brought to a floor by.
-func (f *Feed) strategy() Strategy { return f.backend.chooser.present().first(f) }
+func (f *Feed) strategy() Strategy {
+	return f.backend.chooser.present().first(f)
+}
 
 // asks says whether a request for progress is of use, for whatever target.
 func (f *Feed) asks() bool {

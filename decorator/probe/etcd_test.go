@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
-	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/decorator/strategy"
 	"github.com/rvfloor/rvfloor/internal/etcdlab"
 )
 
@@ -25,7 +25,7 @@ func TestEtcd(t *testing.T) {
 	one := etcdlab.Connect(t, cluster, etcdlab.ClientConfig{Counters: &counters})
 	another := etcdlab.Connect(t, cluster, etcdlab.ClientConfig{Counters: &counters})
 	report := Run(t, Config{Clients: []*clientv3.Client{one, another}, Limit: time.Minute})
-	if report.Safe() != decorator.VerdictYes || len(report.Strategies) == 0 || report.Strategies[0] != decorator.StrategyRequest {
+	if report.Safe() != strategy.VerdictYes || len(report.Strategies) == 0 || report.Strategies[0] != strategy.Request {
 		t.Errorf("safe: %s, by %v: %s", report.Safe(), report.Strategies, report.Reason)
 	}
 	all := one.Watch(t.Context(), "", clientv3.WithPrefix(), clientv3.WithRev(1), clientv3.WithPrevKV())
@@ -83,7 +83,7 @@ func TestUnreachable(t *testing.T) {
 	if err != nil || ctx.Err() != nil {
 		t.Fatal(err, ctx.Err())
 	}
-	if report.Safe() != decorator.VerdictUnsure || report.Properties != (decorator.Properties{}) || report.Problem == "" || report.Refused() {
+	if report.Safe() != strategy.VerdictUnsure || report.Properties != (strategy.Properties{}) || report.Problem == "" || report.Refused() {
 		t.Errorf("got %s, %+v, %q", report.Safe(), report.Properties, report.Problem)
 	}
 }
@@ -116,7 +116,7 @@ func TestNoPermission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !errors.Is(report.Err, rpctypes.ErrPermissionDenied) || !report.Refused() || report.Safe() != decorator.VerdictUnsure || report.Strategies[0] != decorator.StrategyDirect {
+	if !errors.Is(report.Err, rpctypes.ErrPermissionDenied) || !report.Refused() || report.Safe() != strategy.VerdictUnsure || report.Strategies[0] != strategy.Direct {
 		t.Errorf("got %q, %s, %v", report.Problem, report.Safe(), report.Strategies)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
-	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/decorator/strategy"
 	"github.com/rvfloor/rvfloor/internal/fdbshim"
 )
 
@@ -53,9 +53,9 @@ func TestPause(t *testing.T) {
 					time.AfterFunc(patience+patience/3, func() { server.SetFaults(fdbshim.Faults{}) })
 				}
 			}
-			want := decorator.VerdictYes
+			want := strategy.VerdictYes
 			if !over {
-				want = decorator.VerdictNo
+				want = strategy.VerdictNo
 			}
 			silent()
 			if err := p.stands(t.Context(), w); err != nil {

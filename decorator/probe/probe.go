@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/decorator/strategy"
 )
 
-// Names of decorator.Properties.
+// Names of strategy.Properties.
 const (
 	linearizableFloor   = "linearizable_floor"
 	oneRevisionSpace    = "one_revision_space"
@@ -110,11 +110,11 @@ func (p *probe) findings() []Finding {
 		p.delivered.finding(everyEventDelivered, max(minRounds, p.followers), "%d of %d clients that watch missed a write"),
 		p.confirmed.finding(createdRevision, 1, "%d of %d watches were confirmed without a revision"),
 	}
-	if answered.Verdict == decorator.VerdictNo {
+	if answered.Verdict == strategy.VerdictNo {
 		for i := range out {
 			switch out[i].Property {
 			case progressOrdered, progressMonotonic, progressReaches, writesMoveProgress:
-				out[i].Verdict, out[i].Missed, out[i].Seen = decorator.VerdictUnsure, 0, "no progress came"
+				out[i].Verdict, out[i].Missed, out[i].Seen = strategy.VerdictUnsure, 0, "no progress came"
 			}
 		}
 	}

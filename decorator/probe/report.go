@@ -6,14 +6,14 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
-	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/decorator/strategy"
 )
 
 // rareFault is the fault whose chance to be missed is told: one that shows in so many of
 // the trials.
 const rareFault = 0.05
 
-// Properties that nothing is chosen by, beside those of decorator.Properties.
+// Properties that nothing is chosen by, beside those of strategy.Properties.
 const (
 	// HeaderRevision: what reads and writes answer carries a revision.
 	HeaderRevision = "header_revision"
@@ -24,10 +24,10 @@ const (
 
 // Finding is what was seen of one property.
 type Finding struct {
-	// Property is a name of decorator.Properties, as metrics have it, or one of this
+	// Property is a name of strategy.Properties, as metrics have it, or one of this
 	// package.
-	Property string            `json:"property"`
-	Verdict  decorator.Verdict `json:"verdict"`
+	Property string           `json:"property"`
+	Verdict  strategy.Verdict `json:"verdict"`
 	// Seen says it in numbers; Example is the first failure.
 	Seen    string `json:"seen"`
 	Example string `json:"example,omitempty"`
@@ -55,12 +55,12 @@ type Report struct {
 	// TookMillis is the whole time.
 	TookMillis float64 `json:"tookMillis"`
 	// Findings are in the order in which they matter.
-	Findings   []Finding            `json:"findings"`
-	Properties decorator.Properties `json:"properties"`
+	Findings   []Finding           `json:"findings"`
+	Properties strategy.Properties `json:"properties"`
 	// Strategies are the sound ones, the cheapest first, and Reason says why; none, and the
 	// reason is why reads cannot be verified.
-	Strategies []decorator.Strategy `json:"strategies"`
-	Reason     string               `json:"reason"`
+	Strategies []strategy.Name `json:"strategies"`
+	Reason     string          `json:"reason"`
 	// Problem is why the probe could not go to its end; empty where it did. Err is the same
 	// as an error.
 	Problem string `json:"problem,omitempty"`
@@ -85,27 +85,27 @@ func (r Report) Refused() bool {
 
 // Safe tells whether verified reads of the backend are: VerdictYes, VerdictNo, or
 // VerdictUnsure where what would have to be known is not.
-func (r Report) Safe() decorator.Verdict {
+func (r Report) Safe() strategy.Verdict {
 	p := r.Properties
-	for _, needed := range []decorator.Verdict{p.LinearizableFloor, p.OneRevisionSpace, p.EveryEventDelivered} {
-		if needed == decorator.VerdictNo {
-			return decorator.VerdictNo
+	for _, needed := range []strategy.Verdict{p.LinearizableFloor, p.OneRevisionSpace, p.EveryEventDelivered} {
+		if needed == strategy.VerdictNo {
+			return strategy.VerdictNo
 		}
 	}
 	for _, f := range r.Findings {
-		if f.Verdict == decorator.VerdictUnsure && decides(f.Property, p) {
-			return decorator.VerdictUnsure
+		if f.Verdict == strategy.VerdictUnsure && decides(f.Property, p) {
+			return strategy.VerdictUnsure
 		}
 	}
-	return decorator.VerdictYes
+	return strategy.VerdictYes
 }
 
 // decides says whether a property that was not seen leaves open what is safe. Of progress
 // nothing more is to be known where it is not answered, or not in order.
-func decides(property string, p decorator.Properties) bool {
+func decides(property string, p strategy.Properties) bool {
 	switch property {
 	case progressOrdered, progressReaches, progressMonotonic, writesMoveProgress:
-		return p.ProgressAnswered != decorator.VerdictNo
+		return p.ProgressAnswered != strategy.VerdictNo
 	case createdRevision, MissingKeyFloor:
 		return false
 	}

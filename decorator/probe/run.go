@@ -3,7 +3,7 @@ package probe
 import (
 	"context"
 
-	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/decorator/strategy"
 )
 
 // T is what Run needs of *testing.T, which it is meant for.
@@ -30,9 +30,9 @@ func Run[S T[S]](t S, cfg Config) Report {
 		t.Run(f.Property, func(t S) {
 			t.Helper()
 			switch {
-			case f.Verdict == decorator.VerdictYes:
+			case f.Verdict == strategy.VerdictYes:
 				t.Logf("%s", f.Seen)
-			case f.Verdict == decorator.VerdictNo:
+			case f.Verdict == strategy.VerdictNo:
 				t.Errorf("%s: %s\nThis means: %s.\nTo reproduce: %s.", f.Seen, f.Example, f.Means, f.Reproduce)
 			case !decides(f.Property, report.Properties):
 				t.Skipf("%s", f.Seen)

@@ -8,7 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/decorator/strategy"
 	"github.com/rvfloor/rvfloor/internal/fdbshim"
 )
 
@@ -35,32 +35,32 @@ func shim(t *testing.T, cfg fdbshim.Config, opts fdbshim.Options) []*clientv3.Cl
 
 // TestShim: each misbehaviour is named, and nothing else is; with -count 10, ten times of ten.
 func TestShim(t *testing.T) {
-	const yes, no, unsure = decorator.VerdictYes, decorator.VerdictNo, decorator.VerdictUnsure
+	const yes, no, unsure = strategy.VerdictYes, strategy.VerdictNo, strategy.VerdictUnsure
 	etcd := fdbshim.Config{LikeEtcd: true}
-	type verdicts map[string]decorator.Verdict // those that are not yes
+	type verdicts map[string]strategy.Verdict // those that are not yes
 	for name, test := range map[string]struct {
 		cfg    fdbshim.Config
 		faults fdbshim.Faults
 		want   verdicts
-		safe   decorator.Verdict
-		first  decorator.Strategy // of the sound ones
+		safe   strategy.Verdict
+		first  strategy.Name // of the sound ones
 	}{
-		"like etcd":         {cfg: etcd, safe: yes, first: decorator.StrategyRequest},
-		"like FoundationDB": {want: verdicts{progressReaches: no}, safe: yes, first: decorator.StrategyNudge},
+		"like etcd":         {cfg: etcd, safe: yes, first: strategy.Request},
+		"like FoundationDB": {want: verdicts{progressReaches: no}, safe: yes, first: strategy.Nudge},
 		"NoProgress": {
-			cfg: etcd, faults: fdbshim.Faults{NoProgress: true}, safe: yes, first: decorator.StrategyRangeProof,
+			cfg: etcd, faults: fdbshim.Faults{NoProgress: true}, safe: yes, first: strategy.RangeProof,
 			want: verdicts{progressAnswered: no, progressOrdered: unsure, progressReaches: unsure, writesMoveProgress: unsure, progressMonotonic: unsure},
 		},
 		"ProgressUnimplemented": {
-			cfg: etcd, faults: fdbshim.Faults{ProgressUnimplemented: true}, safe: yes, first: decorator.StrategyRangeProof,
+			cfg: etcd, faults: fdbshim.Faults{ProgressUnimplemented: true}, safe: yes, first: strategy.RangeProof,
 			want: verdicts{progressAnswered: no, progressOrdered: unsure, progressReaches: unsure, writesMoveProgress: unsure, progressMonotonic: unsure},
 		},
-		"ProgressBack":           {cfg: etcd, faults: fdbshim.Faults{ProgressBack: true}, want: verdicts{progressMonotonic: no}, safe: yes, first: decorator.StrategyRequest},
-		"ProgressAheadOfCatchUp": {cfg: etcd, faults: fdbshim.Faults{ProgressAheadOfCatchUp: true}, want: verdicts{progressOrdered: no}, safe: yes, first: decorator.StrategyRangeProof},
-		"ProgressAheadOfLive":    {cfg: etcd, faults: fdbshim.Faults{ProgressAheadOfLive: true}, want: verdicts{progressOrdered: no}, safe: yes, first: decorator.StrategyRangeProof},
-		"CreatedZero":            {cfg: etcd, faults: fdbshim.Faults{CreatedZero: true}, want: verdicts{createdRevision: no}, safe: yes, first: decorator.StrategyRequest},
-		"WatchesLag":             {cfg: etcd, faults: fdbshim.Faults{WatchesLag: true}, safe: yes, first: decorator.StrategyRequest},
-		"LoseEvents":             {cfg: etcd, faults: fdbshim.Faults{LoseEvents: true}, want: verdicts{everyEventDelivered: no}, safe: no, first: decorator.StrategyDirect},
+		"ProgressBack":           {cfg: etcd, faults: fdbshim.Faults{ProgressBack: true}, want: verdicts{progressMonotonic: no}, safe: yes, first: strategy.Request},
+		"ProgressAheadOfCatchUp": {cfg: etcd, faults: fdbshim.Faults{ProgressAheadOfCatchUp: true}, want: verdicts{progressOrdered: no}, safe: yes, first: strategy.RangeProof},
+		"ProgressAheadOfLive":    {cfg: etcd, faults: fdbshim.Faults{ProgressAheadOfLive: true}, want: verdicts{progressOrdered: no}, safe: yes, first: strategy.RangeProof},
+		"CreatedZero":            {cfg: etcd, faults: fdbshim.Faults{CreatedZero: true}, want: verdicts{createdRevision: no}, safe: yes, first: strategy.Request},
+		"WatchesLag":             {cfg: etcd, faults: fdbshim.Faults{WatchesLag: true}, safe: yes, first: strategy.Request},
+		"LoseEvents":             {cfg: etcd, faults: fdbshim.Faults{LoseEvents: true}, want: verdicts{everyEventDelivered: no}, safe: no, first: strategy.Direct},
 		"ReadsLag": {
 			cfg: etcd, faults: fdbshim.Faults{ReadsLag: true}, safe: no,
 			want: verdicts{linearizableFloor: no, MissingKeyFloor: no},
@@ -69,10 +69,10 @@ func TestShim(t *testing.T) {
 			cfg: etcd, faults: fdbshim.Faults{ReadsLagForOthers: true}, safe: no,
 			want: verdicts{linearizableFloor: no, MissingKeyFloor: no},
 		},
-		"MissingLags":       {cfg: etcd, faults: fdbshim.Faults{MissingLags: true}, want: verdicts{MissingKeyFloor: no}, safe: yes, first: decorator.StrategyRequest},
-		"NoFilters":         {faults: fdbshim.Faults{NoFilters: true}, want: verdicts{progressReaches: no, filtersWork: no}, safe: yes, first: decorator.StrategyNudge},
-		"NoSerializable":    {cfg: etcd, faults: fdbshim.Faults{NoSerializable: true}, safe: yes, first: decorator.StrategyRequest},
-		"OneWatchPerStream": {cfg: etcd, faults: fdbshim.Faults{OneWatchPerStream: true}, safe: yes, first: decorator.StrategyRequest},
+		"MissingLags":       {cfg: etcd, faults: fdbshim.Faults{MissingLags: true}, want: verdicts{MissingKeyFloor: no}, safe: yes, first: strategy.Request},
+		"NoFilters":         {faults: fdbshim.Faults{NoFilters: true}, want: verdicts{progressReaches: no, filtersWork: no}, safe: yes, first: strategy.Nudge},
+		"NoSerializable":    {cfg: etcd, faults: fdbshim.Faults{NoSerializable: true}, safe: yes, first: strategy.Request},
+		"OneWatchPerStream": {cfg: etcd, faults: fdbshim.Faults{OneWatchPerStream: true}, safe: yes, first: strategy.Request},
 		"ZeroRevision": {cfg: etcd, faults: fdbshim.Faults{ZeroRevision: true}, want: verdicts{
 			HeaderRevision: no, linearizableFloor: no, MissingKeyFloor: unsure, oneRevisionSpace: unsure, progressAnswered: unsure,
 			progressOrdered: unsure, progressMonotonic: unsure, progressReaches: unsure, writesMoveProgress: unsure, filtersWork: unsure,
@@ -120,7 +120,7 @@ func TestCountersApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := report.Finding(oneRevisionSpace); f.Verdict != decorator.VerdictNo {
+	if f := report.Finding(oneRevisionSpace); f.Verdict != strategy.VerdictNo {
 		t.Errorf("%s is %s: %s", f.Property, f.Verdict, f.Seen)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/decorator/strategy"
 )
 
 // tally counts the trials of one property.
@@ -62,9 +62,9 @@ func (t *tally) finding(property string, enough int, seen string) Finding {
 	f := Finding{Property: property, Trials: t.trials, Failures: t.failures, Seen: fmt.Sprintf(seen, t.failures, t.trials), Example: t.example}
 	switch {
 	case t.failures > 0:
-		f.Verdict = decorator.VerdictNo
+		f.Verdict = strategy.VerdictNo
 	case t.trials >= enough:
-		f.Verdict = decorator.VerdictYes
+		f.Verdict = strategy.VerdictYes
 		f.Missed = math.Pow(1-rareFault, float64(t.trials))
 	default:
 		if t.trials == 0 {

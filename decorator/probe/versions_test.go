@@ -7,7 +7,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/decorator/strategy"
 	"github.com/rvfloor/rvfloor/internal/etcdlab"
 )
 
@@ -32,14 +32,14 @@ func clientsOf(t *testing.T, endpoint string) []*clientv3.Client {
 func TestVersions(t *testing.T) {
 	for name, test := range map[string]struct {
 		run      func(*testing.T) string
-		ordered  decorator.Verdict
-		strategy decorator.Strategy
+		ordered  strategy.Verdict
+		strategy strategy.Name
 		build    bool
 	}{
-		"3.4.23": {func(t *testing.T) string { return etcdlab.RunDebian(t) }, decorator.VerdictNo, decorator.StrategyRangeProof, false},
-		"3.5":    {func(t *testing.T) string { return etcdlab.RunBuilt(t, "etcd-3.5") }, decorator.VerdictYes, decorator.StrategyRequest, true},
-		"3.6":    {func(t *testing.T) string { return etcdlab.RunBuilt(t, "etcd-3.6") }, decorator.VerdictYes, decorator.StrategyRequest, true},
-		"3.7":    {func(t *testing.T) string { return etcdlab.Run(t, etcdlab.Config{}).Endpoints()[0] }, decorator.VerdictYes, decorator.StrategyRequest, false},
+		"3.4.23": {func(t *testing.T) string { return etcdlab.RunDebian(t) }, strategy.VerdictNo, strategy.RangeProof, false},
+		"3.5":    {func(t *testing.T) string { return etcdlab.RunBuilt(t, "etcd-3.5") }, strategy.VerdictYes, strategy.Request, true},
+		"3.6":    {func(t *testing.T) string { return etcdlab.RunBuilt(t, "etcd-3.6") }, strategy.VerdictYes, strategy.Request, true},
+		"3.7":    {func(t *testing.T) string { return etcdlab.Run(t, etcdlab.Config{}).Endpoints()[0] }, strategy.VerdictYes, strategy.Request, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.build && testing.Short() {
@@ -52,7 +52,7 @@ func TestVersions(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, f := range report.Findings {
-					want := decorator.VerdictYes
+					want := strategy.VerdictYes
 					if f.Property == progressOrdered {
 						want = test.ordered
 					}
@@ -60,7 +60,7 @@ func TestVersions(t *testing.T) {
 						t.Errorf("probe %d: %s is %s: %s: %s", i, f.Property, f.Verdict, f.Seen, f.Example)
 					}
 				}
-				if report.Problem != "" || report.Safe() != decorator.VerdictYes || report.Strategies[0] != test.strategy {
+				if report.Problem != "" || report.Safe() != strategy.VerdictYes || report.Strategies[0] != test.strategy {
 					t.Errorf("probe %d: got %v, %v: %s %s", i, report.Safe(), report.Strategies, report.Reason, report.Problem)
 				}
 			}
