@@ -24,7 +24,7 @@ var mayImport = map[string]struct {
 	"docs/monitoring":            {},
 	"freshness":                  {own: []string{"internal/revision", "internal/joinnext"}},
 	"progress":                   {own: []string{"internal/revision", "internal/guard"}},
-	"decorator":                  {own: []string{"decorator/strategy", "freshness", "progress", "metrics", "internal/joinnext", "internal/guard", "internal/revision"}, kubernetes: true},
+	"decorator":                  {own: []string{"decorator/strategy", "decorator/probe", "freshness", "progress", "metrics", "internal/joinnext", "internal/guard", "internal/revision"}, kubernetes: true},
 	"decorator/strategy":         {},
 	"decorator/apiserver":        {own: []string{"decorator", "decorator/probe", "freshness", "progress"}, kubernetes: true},
 	"decorator/probe":            {own: []string{"decorator/strategy", "freshness", "internal/revision"}},

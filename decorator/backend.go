@@ -1,6 +1,7 @@
 package decorator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,6 +36,10 @@ type Backend struct {
 	proofs      chan struct{} // places for ranges that are under way
 	mode        atomic.Uint32 // an index into modes
 	record      record
+	// probesUnasked is set where cfg.Probe is the default, not one that the owner gave.
+	probesUnasked bool
+	following     sync.WaitGroup     // see followConnections
+	unfollow      context.CancelFunc // nil: nothing is followed
 
 	mu     sync.Mutex
 	closed bool
@@ -51,6 +56,10 @@ func NewBackend(cfg Config) (*Backend, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
+	unasked := cfg.Probe == nil
+	if unasked {
+		cfg.Probe = cfg.defaultProbe()
+	}
 	collectors, err := metrics.New(cfg.Registerer)
 	if err != nil {
 		return nil, err
@@ -75,7 +84,9 @@ func NewBackend(cfg Config) (*Backend, error) {
 		b.series.release()
 		return nil, err
 	}
+	b.probesUnasked = unasked && cfg.Probe != nil
 	b.prober = startProber(b)
+	b.followConnections()
 	return b, nil
 }
 
@@ -172,7 +183,8 @@ func (b *Backend) Wrap(cache storage.Interface, r Resource) (*Store, error) {
 
 // Doubt tells that a connection to the backend was lost or made: what answers now may
 // have another history than what answered before. Until a floor proves the contrary, no write
-// begins with what a cache suggests.
+// begins with what a cache suggests. A Source that hears of its own connection, as
+// freshness.Sentinel does, tells of that by itself.
 func (b *Backend) Doubt() { b.floors.Doubt() }
 
 // Close wakes every waiter with ErrClosed, closes all Feeds and Stores, and
@@ -185,6 +197,10 @@ func (b *Backend) Close() error {
 	b.mu.Unlock()
 	pulse.stop()
 	b.prober.stop()
+	if b.unfollow != nil {
+		b.unfollow()
+		b.following.Wait()
+	}
 	b.chooser.trials.close()
 	err := b.floors.Close()
 	for c := range open {

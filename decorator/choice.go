@@ -44,6 +44,7 @@ type chooser struct {
 	mu       sync.Mutex
 	seen     *Properties   // nil: nobody has looked
 	pending  chan struct{} // nil: nobody looks for the first time
+	final    bool          // what was seen is the last word
 	proves   bool          // a resource has a Prover
 	failures []Failure     // of strategies since, the oldest first
 	shown    []Property    // what metrics say
@@ -72,10 +73,24 @@ func (c *chooser) present() *choice { return c.choice.Load() }
 // SetProperties tells what the backend was seen to do, and with StrategyAuto decides by it
 // how caches are brought to a floor. What was found of strategies before is forgotten. A
 // backend whose reads cannot be verified (see Properties.Choose) is refused: they fail
-// with ErrRefused from now on, until it is called again.
+// with ErrRefused from now on, until it is called again. The Backend does not look by itself
+// any more where it would only for want of a Config.Probe.
 func (b *Backend) SetProperties(p Properties) {
-	c := b.chooser
+	b.chooser.told(p, b.probesUnasked)
+	if b.probesUnasked {
+		b.prober.end()
+	}
+}
+
+// told takes what the backend was seen to do. final means that it is the last word, whatever a
+// probe that is under way finds.
+func (c *chooser) told(p Properties, final bool) {
 	c.mu.Lock()
+	if c.final && !final {
+		c.mu.Unlock()
+		return
+	}
+	c.final = final
 	c.seen, c.failures = &p, nil
 	pending := c.pending
 	c.pending = nil

@@ -61,8 +61,10 @@ type Config struct {
 	Strategy Strategy
 	// Probe looks at what the backend does, for StrategyAuto: at the start, until when reads
 	// wait (at most MaxWait; where Resource.Raw can answer them instead, a second), and again
-	// after faults, at most once a minute. nil: SetProperties
-	// may be called, and until then StrategyRequest is taken.
+	// after faults, at most once a minute. nil: where the Source is a freshness.Sentinel, what
+	// probe.For finds through its client, which writes beside the sentinel's key; for any other
+	// Source StrategyRequest is taken, on the word of whoever brings the storage.
+	// SetProperties may be called instead, and ends both.
 	Probe Prober
 	// MaxWait is the longest that a read waits to become fresh, cut to the
 	// caller's own deadline; 0 means 3 s, as upstream's cacher waits.

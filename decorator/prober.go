@@ -85,7 +85,7 @@ func (p *prober) run(ctx context.Context) {
 		}
 		// Half a look is worth less than a whole one of before.
 		if err == nil || !decided && !errors.Is(err, ErrUnreachable) {
-			p.backend.SetProperties(seen)
+			p.backend.chooser.told(seen, false)
 			decided = true
 		}
 		wait := retry

@@ -34,7 +34,9 @@ func upstreamSetup(cfg decorator.Config) upstreamsuite.SetupFunc {
 		raw := upstreamsuite.NewRaw(t, client, opts)
 
 		cfg := cfg
-		cfg.Pulse = -1 // its first read makes the sentinel, and upstream's tests count on a cache that is filled at revision 1
+		// Upstream's tests count on a cache that is filled at revision 1, and on revisions that only they move.
+		cfg.Pulse = -1 // the first read makes the sentinel
+		cfg.Strategy = decorator.StrategyRequest
 		cfg.Source = freshness.NewSentinel(client.Client, freshness.SentinelKey(upstreamsuite.PathPrefix))
 		if opts.Pristine {
 			cfg.Source = freshness.SourceFunc(raw.GetCurrentResourceVersion)

@@ -2,8 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -17,9 +15,6 @@ import (
 
 // probeLimit lets an etcd be slow: a probe is some 160 calls one after the other. Reads do not wait for it.
 const probeLimit = time.Minute
-
-// errUnsure is that a probe went to its end, and could not tell.
-var errUnsure = errors.New("the backend did not do enough in time to be judged")
 
 // prober answers what looks at the transport's backend: through the clients that floors and storages use, beside the
 // sentinel. Where nothing may be written nothing is known.
@@ -42,13 +37,7 @@ func (t *transport) prober(clients *pool, key string, write bool) decorator.Prob
 		if report.Refused() {
 			klog.InfoS("Verified reads are answered by etcd, past the watch cache, until its role may write under the prefix, or a strategy is named", "backend", t.name, "prefix", cfg.Prefix)
 		}
-		if report.Err == nil && report.Safe() == decorator.VerdictUnsure {
-			return report.Properties, errUnsure
-		}
-		if report.Err != nil && !report.Refused() && report.Properties == (decorator.Properties{}) {
-			return report.Properties, fmt.Errorf("%w: %w", decorator.ErrUnreachable, report.Err)
-		}
-		return report.Properties, report.Err
+		return report.Judged()
 	}
 }
 

@@ -38,7 +38,12 @@ var unsafe = []mode{
 
 // probed is a storage of the parts of package decorator, which is told what a probe saw
 // of the backend.
-func probed(t *testing.T) sides.Kind {
+func probed(t *testing.T) sides.Kind { return byHand(t, true) }
+
+// unprobed is the same by a hand that tells it nothing: it has to look by itself.
+func unprobed(t *testing.T) sides.Kind { return byHand(t, false) }
+
+func byHand(t *testing.T, tell bool) sides.Kind {
 	var ends []func()
 	decorate := func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newList func() runtime.Object, attrs storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers,
@@ -52,15 +57,17 @@ func probed(t *testing.T) sides.Kind {
 			ends = append(ends, func() { client.Close() })
 			clients = append(clients, client)
 		}
-		report, err := probe.Observe(t.Context(), probe.Config{Clients: clients})
-		if err != nil {
-			return nil, nil, err
-		}
 		backend, err := decorator.NewBackend(decorator.Config{Source: freshness.NewSentinel(clients[0], "/registry/rvfloor/sentinel")})
 		if err != nil {
 			return nil, nil, err
 		}
-		backend.SetProperties(report.Properties)
+		if tell {
+			report, err := probe.Observe(t.Context(), probe.Config{Clients: clients})
+			if err != nil {
+				return nil, nil, err
+			}
+			backend.SetProperties(report.Properties)
+		}
 		clients[0].Watcher = progress.NewWatcher(clients[0])
 		client, versioner := &kubernetes.Client{Client: clients[0]}, storage.APIObjectVersioner{}
 		client.Kubernetes = client
@@ -96,7 +103,12 @@ func probed(t *testing.T) sides.Kind {
 
 // TestNeverStale: over what nothing can be promised no read that has to be verified is
 // answered, and each says why.
-func TestNeverStale(t *testing.T) {
+func TestNeverStale(t *testing.T) { neverStale(t, probed) }
+
+// TestUnprobedNeverStale is TestNeverStale with what a Backend sees by itself.
+func TestUnprobedNeverStale(t *testing.T) { neverStale(t, unprobed) }
+
+func neverStale(t *testing.T, kind func(*testing.T) sides.Kind) {
 	for _, m := range unsafe {
 		t.Run(m.name, func(t *testing.T) {
 			database := newStore(t, m.config)
@@ -105,12 +117,15 @@ func TestNeverStale(t *testing.T) {
 			if m.faults.ZeroRevision { // no cache is filled from it, so it is never ready
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
-				if _, _, err := sides.OpenAt(ctx, probed(t), server.Endpoint()); !errors.Is(err, context.DeadlineExceeded) {
+				if _, _, err := sides.OpenAt(ctx, kind(t), server.Endpoint()); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v", err)
 				}
 				return
 			}
-			store := open(t, probed(t), server)
+			store := open(t, kind(t), server)
+			for store.ReadinessCheck() != nil { // until it has looked, it is answered by the storage
+				time.Sleep(time.Millisecond)
+			}
 			for i := range 20 {
 				if _, err := good.Put(t.Context(), sides.ElsewhereKey, ""); err != nil {
 					t.Fatal(err)
@@ -160,5 +175,17 @@ func verifiedReads(store storage.Interface) map[string]func(context.Context) err
 func TestProbedLinear(t *testing.T) {
 	for _, m := range append(safe, mode{name: "LoseEvents", config: etcd, faults: fdbshim.Faults{LoseEvents: true}}) {
 		t.Run(m.name, func(t *testing.T) { runLinear(t, m, probed(t), probed(t)) })
+	}
+}
+
+// TestUnprobedLinear is TestLinear with a Backend that has to look by itself, over what a
+// request for progress is not sound on.
+func TestUnprobedLinear(t *testing.T) {
+	for _, m := range []mode{
+		{name: "ProgressAheadOfCatchUp", config: etcd, faults: fdbshim.Faults{ProgressAheadOfCatchUp: true}},
+		{name: "ProgressAheadOfLive", config: etcd, faults: fdbshim.Faults{ProgressAheadOfLive: true}},
+		{name: "LoseEvents", config: etcd, faults: fdbshim.Faults{LoseEvents: true}},
+	} {
+		t.Run(m.name, func(t *testing.T) { runLinear(t, m, unprobed(t), unprobed(t)) })
 	}
 }
