@@ -133,6 +133,9 @@ func (b *Backend) Feed(raw storage.Interface, r Resource) (*Feed, error) {
 	if raw == nil {
 		return nil, fmt.Errorf("decorator: raw storage of %s is nil; pass what the cache would have watched", r.GroupResource)
 	}
+	if raw.Versioner() == nil {
+		return nil, fmt.Errorf("decorator: raw storage of %s has no Versioner; make it with one, such as storage.APIObjectVersioner", r.GroupResource)
+	}
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
@@ -164,6 +167,9 @@ func (b *Backend) Wrap(cache storage.Interface, r Resource) (*Store, error) {
 	if cache == nil {
 		return nil, fmt.Errorf("decorator: cache of %s is nil; pass the storage that callers would have used", r.GroupResource)
 	}
+	if cache.Versioner() == nil {
+		return nil, fmt.Errorf("decorator: cache of %s has no Versioner; set that of its storage, such as storage.APIObjectVersioner", r.GroupResource)
+	}
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
@@ -172,6 +178,12 @@ func (b *Backend) Wrap(cache storage.Interface, r Resource) (*Store, error) {
 	}
 	if r.Feed != nil && trimSlash(r.Feed.resource.Prefix) != trimSlash(r.Prefix) {
 		return nil, fmt.Errorf("decorator: Resource.Feed is for prefix %q and Resource.Prefix is %q; wrap each cache with its own Feed", r.Feed.resource.Prefix, r.Prefix)
+	}
+	if f, ok := cache.(*Feed); ok {
+		return nil, fmt.Errorf("decorator: cache of %s is its Feed; pass what watches through that, such as a CacheDelegator", f.resource.GroupResource)
+	}
+	if r.Feed != nil && !r.Feed.serves(cache) {
+		return nil, fmt.Errorf("decorator: Resource.Feed of %s is that of another cache; build a Feed for each cache, and pass it as the Storage of one", r.GroupResource)
 	}
 	s := newStore(b, cache, r)
 	if err := b.adopt(s); err != nil {

@@ -1,6 +1,7 @@
 package decorator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,13 +117,14 @@ func floorFailure(ctx context.Context, err error, watch bool) error {
 // API server that does not know these: client-go's reflector would try again for ever after
 // a 429, and after this it lists and watches from there.
 func (r *read) directOnly() error {
+	why := cmp.Or(r.store.wiring.fails(), errDirect)
 	if !r.route.initial {
-		return newFailure(ErrNotFresh, errDirect, r.verb == verbWatch)
+		return newFailure(ErrNotFresh, why, r.verb == verbWatch)
 	}
 	status := apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
-		field.Forbidden(field.NewPath("sendInitialEvents"), errDirect.Error()+"; list, and watch from there"),
+		field.Forbidden(field.NewPath("sendInitialEvents"), why.Error()+"; list, and watch from there"),
 	})
-	return &failure{StatusError: status, kind: ErrNotFresh, cause: errDirect}
+	return &failure{StatusError: status, kind: ErrNotFresh, cause: why}
 }
 
 // waitFailure explains why the cache did not get to target. ctx is the caller's

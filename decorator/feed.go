@@ -2,6 +2,7 @@ package decorator
 
 import (
 	"context"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,9 +24,11 @@ import (
 // build it before the cache, which takes method values at construction.
 //
 // Over etcd the client of the raw storage must have a progress.Watcher in its
-// Watcher field. Over a storage that is not etcd, Feed asks for progress through
+// Watcher field. Without one, which shows by the watch's context going into a gRPC call
+// that no progress.Tap hears of, no bookmark proves anything, and reads are answered by
+// StrategyDirect. Over a storage that is not etcd, Feed asks for progress through
 // RequestWatchProgress, and takes a revision for whole only when a later event or
-// a bookmark proves it.
+// a bookmark proves it: storage.Interface has bookmarks come after the events below them.
 type Feed struct {
 	backend  *Backend
 	resource Resource
@@ -45,6 +48,8 @@ type Feed struct {
 	expected expectation
 	standing atomic.Bool // stuck said so, and nothing was applied since
 	tapped   atomic.Bool // a progress.Watcher was seen behind raw
+	used     atomic.Bool // the cache has listed or watched through it
+	wiring   wiring
 	keysOnce sync.Once
 	keysErr  error
 	keys     atomic.Pointer[storage.KeysFunc]
@@ -55,6 +60,7 @@ type Feed struct {
 	mu     sync.Mutex
 	closed bool
 	watch  *feedWatch // the newest; only it counts
+	cache  any        // the first that was wrapped with it
 	listed uint64     // revision of the newest full list that the cache took
 	// listedObjects are those of that list, which may come in pages.
 	listedObjects objects
@@ -73,8 +79,13 @@ func (f *Feed) Watch(ctx context.Context, key string, opts storage.ListOptions) 
 	if f.closed {
 		return nil, newFailure(ErrClosed, nil, true)
 	}
+	f.used.Store(true)
+	f.wiring.mended(misfitUnwatched)
 	from, held := delivery{}, objects{}
 	if f.watch != nil {
+		if f.watch.open() {
+			f.misfits(misfitShared)
+		}
 		// Only the newest watch counts: what the old one had not delivered yet is cut.
 		f.watch.Stop()
 		<-f.watch.done
@@ -121,6 +132,7 @@ func (f *Feed) openLocked(ctx context.Context, key string, opts storage.ListOpti
 		}
 	}
 	ctx, w.cancel = context.WithCancel(ctx)
+	w.ctx = ctx
 	w.inner, err = f.raw.Watch(progress.WithTap(ctx, w), key, opts)
 	if err != nil {
 		w.cancel()
@@ -161,6 +173,16 @@ func (f *Feed) applied(revision uint64) {
 	f.epoch.Saw(revision)
 	f.stream.Applied(revision)
 	f.fills.ended()
+}
+
+// serves is false for another cache than that of an earlier call, where they can be told apart.
+func (f *Feed) serves(cache storage.Interface) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cache == nil && reflect.TypeOf(cache).Comparable() {
+		f.cache = cache
+	}
+	return f.cache == nil || !reflect.TypeOf(cache).Comparable() || f.cache == any(cache)
 }
 
 // Quiet lets the cache's watch deliver nothing any more, so that the cache can be
@@ -232,7 +254,7 @@ func (f *Feed) RequestWatchProgress(ctx context.Context) error {
 
 // silenced is that the cache's own requests for progress are not to reach the backend.
 func (f *Feed) silenced() bool {
-	return !f.asks() && f.backend.Mode() == ModeVerify && !f.backend.chooser.ordered()
+	return !f.asks() && f.backend.Mode() == ModeVerify && (f.wiring.fails() != nil || !f.backend.chooser.ordered())
 }
 
 // EnableResourceSizeEstimation keeps the KeysFunc of the newest cache: a raw
@@ -262,6 +284,9 @@ func (f *Feed) listKeys(ctx context.Context) ([]string, error) {
 // GetList goes to the raw storage. A list of the whole resource is a fill of the
 // cache: its revision is whole, whatever a watch had delivered of it before.
 func (f *Feed) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	if f.isFill(key, opts) {
+		f.used.Store(true)
+	}
 	err := f.raw.GetList(ctx, key, opts, list)
 	if err == nil {
 		err = f.backend.hide(list)

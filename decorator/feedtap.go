@@ -16,6 +16,8 @@ type tapped struct {
 
 // Opened is progress.Tap. It comes again for each stream of the watch.
 func (w *feedWatch) Opened(kick func(context.Context) error) {
+	w.heard.Store(true)
+	w.feed.wiring.mended(misfitUntapped)
 	w.asked.Store(0)
 	w.feed.standing.Store(false)
 	if w.kick.Swap(&kick) != nil {
@@ -24,6 +26,13 @@ func (w *feedWatch) Opened(kick func(context.Context) error) {
 	w.feed.tapped.Store(true)
 	w.feed.stream.Rebound()
 }
+
+// Called is progress.CallTap.
+func (w *feedWatch) Called() { w.called.Store(true) }
+
+// stray is true for a watch of an etcd that reports to nobody: it may be on a stream with
+// others, where progress comes that is not of its events.
+func (w *feedWatch) stray() bool { return w.called.Load() && !w.heard.Load() }
 
 // Revision is progress.Tap: it comes before the raw storage sees the events.
 func (w *feedWatch) Revision(revision uint64, events int) {

@@ -51,6 +51,7 @@ const (
 type feedWatch struct {
 	feed   *Feed
 	inner  watch.Interface
+	ctx    context.Context // ends with the cache's, or with the watch
 	cancel context.CancelFunc
 	opened time.Time
 	out    chan watch.Event
@@ -66,7 +67,10 @@ type feedWatch struct {
 	tapped     tapped
 	progressed chan struct{}
 	claims     chan claim
-	asked      atomic.Int64 // unix time in ns of the first kick since anything came; 0: none
+	called     atomic.Bool               // its context went into a gRPC call
+	heard      atomic.Bool               // Opened was called
+	strayed    atomic.Pointer[time.Time] // when a kick first met stray; nil: none has
+	asked      atomic.Int64              // unix time in ns of the first kick since anything came; 0: none
 
 	// Owned by run, and by Feed.Watch after done.
 	phase   phase
@@ -90,6 +94,18 @@ func newFeedWatch(f *Feed) *feedWatch {
 	}
 	w.tapped.many = map[uint64]int{}
 	return w
+}
+
+// open is true as long as nobody has ended the watch, as a cache does before it opens another.
+func (w *feedWatch) open() bool {
+	select {
+	case <-w.done:
+		return false
+	case <-w.stop:
+		return false
+	default:
+		return w.ctx.Err() == nil
+	}
 }
 
 // ResultChan is watch.Interface.
@@ -210,6 +226,13 @@ func (w *feedWatch) handle(event watch.Event) bool {
 }
 
 func (w *feedWatch) bookmark(event watch.Event, object metav1.Object, revision uint64) bool {
+	if w.phase != phaseFill && w.stray() {
+		w.feed.misfits(misfitUntapped)
+		if w.feed.backend.Mode() == ModeVerify {
+			return true
+		}
+		return w.send(event)
+	}
 	switch w.phase {
 	case phaseFill:
 		if !endsInitialEvents(object) {

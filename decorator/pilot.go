@@ -2,8 +2,11 @@ package decorator
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	grpcstatus "google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/klog/v2"
@@ -36,6 +39,9 @@ const (
 	// pilotReadyEach is how often a cache without a Feed is looked at by reads that
 	// wait for its fill: a twentieth of the default ReadyWait.
 	pilotReadyEach = 10 * time.Millisecond
+	// pilotRefused is how long a cache refuses the pilot's key until that is no accident; and
+	// how soon it is asked again then.
+	pilotRefused = 500 * time.Millisecond
 )
 
 func newPilot(s *Store) *pilot {
@@ -103,9 +109,12 @@ func (p *pilot) run(ctx context.Context) {
 
 // follow waits with the readers, lowest revision first, until none waits.
 func (p *pilot) follow(ctx context.Context) {
-	backoff := pilotBackoff
+	backoff, refused := pilotBackoff, time.Time{}
 	for ctx.Err() == nil {
 		target, ok := p.stream.Lowest()
+		if !ok && p.store.wiring.fails() != nil {
+			target, ok, backoff = 1, true, pilotRefused // nobody waits until that is mended
+		}
 		if !ok {
 			return
 		}
@@ -120,6 +129,16 @@ func (p *pilot) follow(ctx context.Context) {
 		if err == nil {
 			p.stream.Replied(applied)
 			p.stream.Applied(applied)
+			p.store.wiring.mended(misfitPilot)
+		}
+		switch {
+		case !p.refused(ctx, err):
+			refused = time.Time{}
+		case refused.IsZero():
+			refused = time.Now()
+		case time.Since(refused) >= pilotRefused && p.store.wiring.fails() == nil:
+			p.store.wiring.found(p.store.observe, misfitPilot)
+			p.stream.Interrupt(p.store.wiring.fails())
 		}
 		if err == nil && applied >= target {
 			backoff = pilotBackoff
@@ -131,6 +150,19 @@ func (p *pilot) follow(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// refused is true for the error of a key, which a cache answers as it is; its others have a
+// status, or are the storage's.
+func (p *pilot) refused(ctx context.Context, err error) bool {
+	var status apierrors.APIStatus
+	var known *storage.StorageError
+	switch {
+	case err == nil || ctx.Err() != nil || guard.Stack(err) != "" || errors.As(err, &status) || errors.As(err, &known):
+		return false
+	}
+	_, isGRPC := grpcstatus.FromError(err)
+	return !isGRPC && p.store.inner.ReadinessCheck() == nil
 }
 
 // ask returns the revision of the cache once it is at target. The cacher's own

@@ -113,6 +113,9 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	}
 	s.observe.behind(f.Revision, s.stream.Revision())
 	if ready = ready || s.inner.ReadinessCheck() == nil; ready || !toStorage {
+		if s.unwatched() {
+			return 0, r.directOnly()
+		}
 		_, wait := r.part(spanCacheWait)
 		err := r.await(target)
 		s.observe.behind(f.Revision, s.stream.Revision())
@@ -150,7 +153,7 @@ func (r *read) direct() (bool, error) {
 	if choice.failing {
 		r.store.backend.chooser.tryAgain(r.store)
 	}
-	return !r.route.ungated && choice.first(r.store.resource.Feed) == StrategyDirect, nil
+	return !r.route.ungated && (choice.first(r.store.resource.Feed) == StrategyDirect || r.store.wiring.present.Load() != nil), nil
 }
 
 // lostOr is why the cache is lost, which is more to the point than what came of it, or

@@ -53,6 +53,17 @@ func (r request) send(ctx context.Context) error {
 	if f.tapped.Load() || !w.filled.Load() || time.Since(w.opened) < untappedAfter {
 		return errNoWatch // it is being opened; the stream kicks when it is
 	}
+	if w.stray() {
+		// The storage may only just have come from its list to its watch.
+		now := time.Now()
+		if w.strayed.CompareAndSwap(nil, &now) || now.Sub(*w.strayed.Load()) < untappedAfter {
+			return errNoWatch
+		}
+		f.misfits(misfitUntapped)
+		if f.backend.Mode() == ModeVerify {
+			return errNoWatch
+		}
+	}
 	return f.raw.RequestWatchProgress(ctx)
 }
 

@@ -26,6 +26,7 @@ type Store struct {
 	stream   *progress.Stream
 	tears    *tears
 	fills    *fills
+	wiring   *wiring
 	pilot    *pilot // nil with a Feed
 	direct   *direct
 	observe  *observer
@@ -55,8 +56,9 @@ func newStore(b *Backend, inner storage.Interface, r Resource) *Store {
 	if r.Feed != nil {
 		s.epoch = r.Feed.epoch
 		s.stream, s.tears, s.fills, s.observe = r.Feed.stream, &r.Feed.tears, &r.Feed.fills, r.Feed.observe
+		s.wiring = &r.Feed.wiring
 	} else {
-		s.tears, s.fills, s.observe = &tears{}, &fills{}, newObserver(b, r.GroupResource)
+		s.tears, s.fills, s.observe, s.wiring = &tears{}, &fills{}, newObserver(b, r.GroupResource), &wiring{}
 		s.pilot = newPilot(s)
 		s.stream = s.pilot.stream
 	}
@@ -90,6 +92,9 @@ func (s *Store) Unwrap() storage.Interface { return s.inner }
 func (s *Store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
 	r := s.router.get(opts)
 	if _, err := storage.PrepareKey(s.resource.Prefix, key, false); err != nil || r.kind == routeInner {
+		if r.kind != routeInner && s.foreign(key, false) {
+			return s.foreignGet(ctx, r, key, opts, out)
+		}
 		to, err := s.unverified()
 		if err != nil {
 			return err
@@ -129,6 +134,9 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	// which thousands may have on their stacks while they wait in gate.
 	r := s.router.list(&opts)
 	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner {
+		if r.kind != routeInner && s.foreign(key, opts.Recursive) {
+			return s.foreignList(ctx, r, key, &opts, list)
+		}
 		return s.passList(ctx, key, &opts, list)
 	}
 	if s.bypass(ctx, verbList, r) {
@@ -239,6 +247,9 @@ func (s *Store) watch(ctx context.Context, key string, opts *storage.ListOptions
 	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner {
 		if err := s.loss(true); err != nil && s.backend.Mode() == ModeVerify {
 			return watchFailure(err)
+		}
+		if r.kind != routeInner && s.foreign(key, opts.Recursive) {
+			return s.foreignWatch(ctx, r, key, opts)
 		}
 		return s.innerWatch(ctx, key, opts)
 	}

@@ -58,7 +58,7 @@ func (f *Feed) advance(ctx context.Context, target uint64) error {
 		return f.write.Advance(ctx, target)
 	case StrategyDirect:
 		// No read waits for the cache, but a watch may wait for the rest of a revision.
-		if !f.backend.chooser.ordered() {
+		if f.wiring.fails() != nil || !f.backend.chooser.ordered() {
 			return nil
 		}
 	}
@@ -67,6 +67,9 @@ func (f *Feed) advance(ctx context.Context, target uint64) error {
 
 // strategy is the first of the Backend's that this cache can be brought to a floor by.
 func (f *Feed) strategy() Strategy {
+	if f.wiring.fails() != nil {
+		return StrategyDirect
+	}
 	return f.backend.chooser.present().first(f)
 }
 

@@ -37,7 +37,7 @@ type tapKey struct{}
 // WithTap marks a context: a watch that is opened with it through a Watcher gets
 // a gRPC stream of its own and reports to tap.
 func WithTap(ctx context.Context, tap Tap) context.Context {
-	return context.WithValue(ctx, tapKey{}, tap)
+	return tapContext{ctx, tap}
 }
 
 // TapFrom is the Tap that a context carries, for storages that are not etcd and
