@@ -26,7 +26,8 @@ var mayImport = map[string]struct {
 	"progress":                   {own: []string{"internal/revision", "internal/guard"}},
 	"decorator":                  {own: []string{"decorator/strategy", "decorator/probe", "freshness", "progress", "metrics", "internal/joinnext", "internal/guard", "internal/revision"}, kubernetes: true},
 	"decorator/strategy":         {},
-	"decorator/apiserver":        {own: []string{"decorator", "decorator/probe", "freshness", "progress"}, kubernetes: true},
+	"decorator/apiserver":        {own: []string{"decorator", "decorator/probe", "decorator/watchcache", "freshness", "progress"}, kubernetes: true},
+	"decorator/watchcache":       {own: []string{"decorator"}, kubernetes: true},
 	"decorator/probe":            {own: []string{"decorator/strategy", "freshness", "internal/revision"}},
 	"decorator/decoratortest":    {own: []string{"freshness"}, kubernetes: true},
 	"internal/memstorage":        {own: []string{"progress"}, kubernetes: true},
@@ -53,7 +54,7 @@ var mayImport = map[string]struct {
 
 // noServer are packages that must stay clear of the API server's own: whoever
 // decorates a storage.Interface need not link one.
-var noServer = []string{"freshness", "progress", "metrics", "decorator", "decorator/strategy", "decorator/probe"}
+var noServer = []string{"freshness", "progress", "metrics", "decorator", "decorator/strategy", "decorator/probe", "decorator/watchcache"}
 
 func TestImportsPointOneWay(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}}:{{join .Imports \" \"}}", "./...").Output()

@@ -32,15 +32,20 @@
 //
 // # Wiring
 //
+//	client.Client.Watcher = progress.NewWatcher(client.Client) // before a storage is made with it
 //	backend, err := decorator.NewBackend(decorator.Config{
 //		Source: freshness.NewSentinel(client.Client, "/registry/rvfloor/sentinel"),
 //	})
-//	client.Client.Watcher = progress.NewWatcher(client.Client) // before etcd3.New
-//	raw, err := etcd3.New(client, ...)
-//	res := decorator.Resource{GroupResource: gr, Prefix: prefix, NewList: newList, Raw: raw, SharesItems: true}
-//	res.Feed, err = backend.Feed(raw, res)
-//	cache, err := cacher.NewCacherFromConfig(cacher.Config{Storage: res.Feed, ...})
-//	store, err := backend.Wrap(cacher.NewCacheDelegator(cache, raw), res)
+//	newRaw := func() (storage.Interface, func(), error) {
+//		raw, err := etcd3.New(client, ...)
+//		return raw, raw.Close, err
+//	}
+//	store, err := watchcache.Heal(backend, newRaw, cacher.Config{ResourcePrefix: prefix, ...}, watchcache.Options{})
+//
+// The Backend looks at what its etcd can be relied on for before a cache answers, and notices
+// that a connection was lost; the Healing goes on after a restore. For a cache that is no
+// Cacher, Feed, Wrap and Heal are to be put together by hand. What is wired wrong there is
+// refused, or told of as a breach and answered past the cache: docs/operations.md has a table.
 //
 // API servers need none of it: see package decorator/apiserver.
 package decorator

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/rvfloor/rvfloor/decorator"
+	"github.com/rvfloor/rvfloor/decorator/watchcache"
 	"github.com/rvfloor/rvfloor/progress"
 )
 
@@ -71,11 +72,9 @@ func newResource(t *transport) *resource {
 
 // compose builds the storage of one resource over its transport, which is open. After an error the caller destroys it.
 //
-// Each layer needs the ones before it, and two of the steps are bound to their place: the watcher is in the client before
-// etcd3 sees it, because etcd3 keeps the client and opens watches in its own time, out of reach; and the feed is there
-// before the cache, which takes method values of its storage when it is made. The delegator writes, and reads past the
-// cache, through the raw storage: the feed has nothing to add to that. Callers see the last layer alone, which makes those
-// of a generation again when what they hold is lost.
+// Each layer needs the ones before it, and one of the steps is bound to its place: the watcher is in the client before
+// etcd3 sees it, because etcd3 keeps the client and opens watches in its own time, out of reach. Callers see the last layer
+// alone, which package watchcache builds, and builds again when what it holds is lost.
 func (r *resource) compose(s spec) error {
 	t := r.transport
 	if err := checkSentinel(t.sentinel, s); err != nil {
@@ -92,14 +91,10 @@ func (r *resource) compose(s spec) error {
 	compaction, stop := t.compactor.acquire(s.config.CompactionInterval)
 	r.layers.add("compactor", stop)
 
-	store, err := t.backend.Heal(func() (decorator.Generation, error) {
-		g := generation{transport: t, client: client, compaction: compaction}
-		if err := g.compose(s); err != nil {
-			g.layers.end()
-			return decorator.Generation{}, err
-		}
-		return decorator.Generation{Store: g.store, Close: g.layers.end}, nil
-	})
+	raw := func() (storage.Interface, func(), error) {
+		return newRawStorage(client, compaction, s.config, s.newFunc, s.newListFunc, s.prefix)
+	}
+	store, err := watchcache.Heal(t.backend, raw, cacheConfig(s), watchcache.Options{Prove: prover(client.KV, objectsPrefix(s))})
 	if err != nil {
 		return err
 	}

@@ -49,23 +49,6 @@ func TestCompositionOrder(t *testing.T) {
 	assert.Equal(t, built, ended)
 }
 
-// So it is in what a Healing has built, which it ends when the next is there.
-func TestGenerationOrder(t *testing.T) {
-	etcd := startEtcd(t)
-	b := newBackends(t, Config{})
-	r, err := b.open(podSpec(storageConfig(etcd.Endpoints()...), podPrefix))
-	require.NoError(t, err)
-	g := generation{transport: r.transport, client: newStoreClient(r.transport.clients.shared[0], clientv3.NewWatcher(etcd))}
-	require.NoError(t, g.compose(podSpec(storageConfig(etcd.Endpoints()...), podPrefix)))
-	var built []string
-	for _, l := range g.layers {
-		built = append(built, l.name)
-	}
-	assert.Equal(t, []string{"raw storage", "feed", "cache", "watch", "store", "checker"}, built)
-	g.layers.end()
-	_ = g.client.Close()
-}
-
 // The cache works with the functions that the registry has given.
 func TestCacheGetsTheRegistrysFunctions(t *testing.T) {
 	etcd := startEtcd(t)
