@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // Below clientv3 every watch stream is checked: clientv3 3.7 trusts what a server sends.
@@ -113,13 +114,22 @@ func (s *checkedStream) request(create *pb.WatchCreateRequest) *pb.WatchRequest 
 	defer s.mu.Unlock()
 	s.requested = append(s.requested, max(create.StartRevision-1, 0))
 	if s.line != nil {
+		create = proto.Clone(create).(*pb.WatchCreateRequest)
 		create.StartRevision = overlap(create.StartRevision)
 	}
 	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}}
 }
 
-// overlap is where a watch that is to go on at start begins.
-func overlap(start int64) int64 { return start }
+// overlap returns where the watch is opened that is to go on at start: one revision below,
+// of which the events are dropped. For an etcd that was compacted at start, the revision of
+// a deletion, answers a watch from there without that event and without an error (3.5 before
+// 3.5.16, etcd#18089), and sees from one below that it was compacted.
+func overlap(start int64) int64 {
+	if start > 1 {
+		return start - 1
+	}
+	return start // 0 is from now on
+}
 
 // left notes that clientv3 has no more use for a watch.
 func (s *checkedStream) left(id int64) {
