@@ -379,6 +379,11 @@ func TestEndlessFragments(t *testing.T) {
 	if parts > 8 {
 		t.Errorf("%d parts were held", parts)
 	}
+	for _, resp := range []*pb.WatchResponse{eventsOf(1, []int64{101}), inFragments(1, 101), at(101, &pb.WatchResponse{WatchId: 1}), canceled(1, "")} {
+		if out := check(resp); out != nil {
+			t.Errorf("after the end of the watch %+v was handed on", out)
+		}
+	}
 	check(eventsOf(2, []int64{1}))
 	if s.room != 10*perEvent {
 		t.Errorf("there is room for %d bytes at the end, want %d", s.room, 10*perEvent)
