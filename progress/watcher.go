@@ -52,6 +52,10 @@ func TapFrom(ctx context.Context) (Tap, bool) {
 // is meant for the Watcher field of an etcd client, before a storage is built on
 // that client.
 //
+// No stream hands clientv3 what it would panic of or lose a watch by, whatever the
+// server sends (see checked.go). A tapped watch begins one revision below where it is
+// asked to, so that a compaction in between shows.
+//
 // Unique metadata would separate the streams of one clientv3.Watcher too, but
 // there a progress request that comes after its watch has ended opens a stream
 // that nothing closes.
