@@ -10,5 +10,7 @@
 // of its own. etcd answers a progress request to every watch of a stream, and on
 // a shared stream the answer can reach a new watch before its catch-up events
 // (etcd-io/etcd#15220, and measured on 3.7), which would let a cache pass a
-// revision without the events below it.
+// revision without the events below it. Between clientv3 and the server each stream
+// is checked (checked.go), and what comes on that of a cache's watch is told past
+// clientv3 (line.go).
 package progress

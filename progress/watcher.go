@@ -52,11 +52,16 @@ func TapFrom(ctx context.Context) (Tap, bool) {
 // is meant for the Watcher field of an etcd client, before a storage is built on
 // that client.
 //
+// No stream hands clientv3 what it would panic of or lose a watch by, whatever the
+// server sends (see checked.go). A tapped watch begins one revision below where it is
+// asked to, so that a compaction in between shows.
+//
 // Unique metadata would separate the streams of one clientv3.Watcher too, but
 // there a progress request that comes after its watch has ended opens a stream
 // that nothing closes.
 type Watcher struct {
 	client *clientv3.Client
+	remote pb.WatchClient
 	shared clientv3.Watcher
 	life   context.Context // ends with Close
 	end    context.CancelFunc
@@ -71,8 +76,15 @@ var _ clientv3.Watcher = (*Watcher)(nil)
 
 // NewWatcher returns a Watcher over the connection of client.
 func NewWatcher(client *clientv3.Client) *Watcher {
+	return newWatcher(client, pb.NewWatchClient(client.ActiveConnection()))
+}
+
+func newWatcher(client *clientv3.Client, remote pb.WatchClient) *Watcher {
 	life, end := context.WithCancel(context.Background())
-	return &Watcher{client: client, shared: clientv3.NewWatcher(client), life: life, end: end, sharing: map[string]int{}}
+	return &Watcher{
+		client: client, remote: remote, shared: clientv3.NewWatchFromWatchClient(checkedClient{WatchClient: remote}, client),
+		life: life, end: end, sharing: map[string]int{},
+	}
 }
 
 // Watch is clientv3.Watcher.Watch. As there, ctx must be cancelled when the watch
@@ -141,9 +153,9 @@ func (w *Watcher) Close() error {
 // serve runs one tapped watch from its opening to its end.
 func (w *Watcher) serve(ctx context.Context, tap Tap, out chan<- clientv3.WatchResponse, key string, opts []clientv3.OpOption) {
 	defer close(out)
-	line := &line{WatchClient: pb.NewWatchClient(w.client.ActiveConnection()), tap: tap}
+	line := &line{tap: tap}
 	defer line.close()
-	own := clientv3.NewWatchFromWatchClient(line, w.client)
+	own := clientv3.NewWatchFromWatchClient(checkedClient{WatchClient: w.remote, line: line}, w.client)
 	defer own.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

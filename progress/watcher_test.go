@@ -86,7 +86,7 @@ func TestTapCalls(t *testing.T) {
 	defer cancel()
 	out := watcher.Watch(WithTap(ctx, tap), "a", clientv3.WithRev(11), clientv3.WithFragment())
 	st := next(t, server.streams, "a stream")
-	if create := st.create(t); create.StartRevision != 11 || string(create.Key) != "a" || !create.Fragment {
+	if create := st.create(t); create.StartRevision != overlap(11) || string(create.Key) != "a" || !create.Fragment {
 		t.Errorf("the options did not arrive: %v", create)
 	}
 	tap.calls <- "the server confirms"
@@ -330,7 +330,7 @@ func TestReconnect(t *testing.T) {
 		<-dropped.stream.ended
 		dropped.stream = next(t, server.streams, "a new stream")
 		create := dropped.stream.create(t)
-		if string(create.Key) != "dropped" || create.StartRevision != from {
+		if string(create.Key) != "dropped" || create.StartRevision != overlap(from) {
 			t.Fatalf("the watch went on with %v, want its key from revision %d", create, from)
 		}
 		dropped.stream.created(t, 0)

@@ -4,7 +4,7 @@
 //	go run ./examples/doctor --endpoints=http://127.0.0.1:2379
 //
 // It watches what the backend does, by package decorator/probe, and believes nothing
-// that the backend says of itself. It writes a few hundred keys under one prefix
+// that the backend says of itself, but for warnings of what a version is known for. It writes a few hundred keys under one prefix
 // (/registry/rvfloor/probe/, see --prefix) and deletes them again. The exit status is 0
 // if verified reads are safe, 1 if they are not, and 2 if that could not be told: also
 // where the backend cannot be reached or does not let it write, and after wrong flags.
@@ -81,7 +81,7 @@ func (o options) do(ctx context.Context, stdout io.Writer) (int, error) {
 	if err != nil {
 		return exitUnsure, err
 	}
-	d := diagnosis{Endpoints: o.endpoints, Claims: patient.claims, Safe: report.Safe(), Report: report}
+	d := diagnosis{Endpoints: o.endpoints, Claims: patient.claims, Warnings: warnings(patient.claims), Safe: report.Safe(), Report: report}
 	if o.json {
 		err = d.json(stdout)
 	} else {

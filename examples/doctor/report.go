@@ -13,8 +13,11 @@ import (
 // diagnosis is the whole report.
 type diagnosis struct {
 	Endpoints []string `json:"endpoints"`
-	// Claims are the versions that the members say they are. Nothing follows from them.
+	// Claims are the versions that the members say they are. Nothing follows from them but
+	// Warnings.
 	Claims []string `json:"claims"`
+	// Warnings are of faults that such versions are known for and a probe cannot see.
+	Warnings []string `json:"warnings,omitempty"`
 	// Safe is the exit status in a word.
 	Safe decorator.Verdict `json:"safe"`
 	probe.Report
@@ -56,6 +59,9 @@ func (d diagnosis) table(out io.Writer) error {
 	b.WriteByte('\n')
 	if d.Problem != "" {
 		wrap(&b, "problem", indent, d.Problem)
+	}
+	for _, warning := range d.Warnings {
+		wrap(&b, "warning", indent, warning)
 	}
 	wrap(&b, "strategy", indent, d.strategy())
 	wrap(&b, "verified reads", indent, map[decorator.Verdict]string{
