@@ -87,6 +87,9 @@ type Resource struct {
 	Prefix string
 	// NewList returns an empty list of its kind. Required.
 	NewList func() runtime.Object
+	// KeyFunc is the cache's own, which tells its objects apart. nil: where it matters they are
+	// told apart by what is in them.
+	KeyFunc func(runtime.Object) (string, error)
 	// Raw is the storage behind the cache: for UnverifiedDirect and StrategyDirect, for
 	// writes and exact reads when the cache is lost, and for what upstream sends to the
 	// storage while the cache is being filled. nil: these fail, but for the last, which go to

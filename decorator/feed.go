@@ -108,6 +108,7 @@ func (f *Feed) openLocked(ctx context.Context, key string, opts storage.ListOpti
 	case version == from.revision && version != f.listed && from.whole < version:
 		w.at = from
 		w.at.seen = 0
+		w.repeats = newRepeats(&f.resource, from.took)
 		opts.ResourceVersion = formatRevision(from.whole)
 	default:
 		// A list at this revision filled the cache, or the watch before delivered

@@ -32,7 +32,7 @@ func (g *generation) compose(s spec) error {
 	}
 	g.layers.add("raw storage", closeRaw)
 
-	described := decorator.Resource{GroupResource: s.config.GroupResource, Prefix: s.prefix, NewList: s.newListFunc, Raw: backend.Shown(raw), Prove: prover(g.client.KV, objectsPrefix(s))}
+	described := decorator.Resource{GroupResource: s.config.GroupResource, Prefix: s.prefix, NewList: s.newListFunc, KeyFunc: s.keyFunc, Raw: backend.Shown(raw), Prove: prover(g.client.KV, objectsPrefix(s))}
 	feed, err := backend.Feed(raw, described)
 	if err != nil {
 		return err
