@@ -257,7 +257,7 @@ func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint
 	switch {
 	case w.passed.covers(revision):
 		w.sizeOf(revision) // nobody will ask again
-		return w.passed.pass(event, object) || w.disproved(revision)
+		return w.passed.pass(event, w.feed.resource.identity(event.Object, object)) || w.disproved(revision)
 	case len(w.passed.here) > 0:
 		return w.disproved(revision)
 	case revision <= w.at.whole:

@@ -80,6 +80,15 @@ func (r *Resource) key(object runtime.Object) (key string, known bool) {
 	return key, err == nil
 }
 
+// identity returns what an object has for life: its key in the cache, or, where that is not
+// known, its name and UID, which several objects may share.
+func (r *Resource) identity(object runtime.Object, named metav1.Object) string {
+	if key, known := r.key(object); known {
+		return key
+	}
+	return nameOf(named) + "/" + string(named.GetUID())
+}
+
 // unwrapped returns the object that a storage wraps to say when it was read.
 func unwrapped(object runtime.Object) runtime.Object {
 	if timed, ok := object.(storage.WatchEventWithRecordTime); ok {
