@@ -39,6 +39,7 @@ type Feed struct {
 	request  request
 	nudge    nudge
 	proof    rangeProof
+	gaps     gaps
 	write    write
 
 	reply    revision.Ratchet // the highest that a request was answered with

@@ -257,11 +257,16 @@ func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint
 	switch {
 	case w.passed.covers(revision):
 		w.sizeOf(revision) // nobody will ask again
+		w.feed.gaps.late(revision)
 		return w.passed.pass(event, w.feed.resource.identity(event.Object, object)) || w.disproved(revision)
 	case len(w.passed.here) > 0:
 		return w.disproved(revision)
 	case revision <= w.at.whole:
 		return w.overtaken(revision)
+	}
+	if w.passed.upTo != 0 {
+		w.feed.gaps.settle(w.passed.after)
+		w.passed = passed{}
 	}
 	if revision > w.at.revision || w.at.seen == 0 {
 		w.size = w.sizeOf(revision)

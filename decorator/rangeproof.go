@@ -143,6 +143,7 @@ func (w *feedWatch) proof(c claim) bool {
 	}
 	more := true
 	if c.Revision > c.since {
+		w.feed.gaps.add(c.since, c.Revision)
 		w.passed.extend(c.since, c.Revision)
 		more = w.proved(newBookmark(w.feed.newItem, c.Revision), c.Revision)
 	}
