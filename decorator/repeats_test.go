@@ -334,3 +334,44 @@ func (a *tenants) round(t *testing.T, uid func(string) types.UID, order, again [
 	a.commit(gone, gone, 1, 1)
 	a.wantAll(t, what+", gone", gone, state{})
 }
+
+// TestRepeats: each event that was taken is one repeat, also of objects that nothing tells
+// apart, and only of its own kind.
+func TestRepeats(t *testing.T) {
+	added := watch.Event{Type: watch.Added, Object: tenanted("a", "x", "")}
+	deleted := watch.Event{Type: watch.Deleted, Object: tenanted("a", "x", "")}
+	for name, keyFunc := range map[string]func(runtime.Object) (string, error){"with a KeyFunc": tenantKey, "without": nil} {
+		r := newRepeats(&Resource{KeyFunc: keyFunc}, []watch.Event{added})
+		var got []bool
+		for range 2 {
+			event := watch.Event{Type: watch.Added, Object: added.Object.DeepCopyObject()}
+			got = append(got, r.strike(event, event.Object.(*example.Pod)))
+		}
+		if !slices.Equal(got, []bool{true, false}) {
+			t.Errorf("%s: one event that was taken and comes twice is a repeat: %v", name, got)
+		}
+	}
+	r := newRepeats(&Resource{}, []watch.Event{added})
+	if r.strike(deleted, deleted.Object.(*example.Pod)) {
+		t.Error("a deletion is taken for the repeat of a creation")
+	}
+}
+
+// TestRepeatsAreOfOneRevision: what the cache took of a revision, and no watch brings again,
+// hides nothing of a later one.
+func TestRepeatsAreOfOneRevision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newTenants(t, &play{tapped: true}, tenantKey)
+		created := []watch.Event{
+			{Type: watch.Added, Object: tenanted("a", "x", "")},
+			{Type: watch.Added, Object: tenanted("b", "x", "")},
+		}
+		a.commit(created, created, 1, 0)
+		settled()
+		a.cut()
+		time.Sleep(time.Minute)
+		changed := []watch.Event{{Type: watch.Modified, Object: created[0].Object.DeepCopyObject()}}
+		a.commit(changed, changed, 1, 1)
+		a.wantAll(t, "changed", []watch.Event{created[0], changed[0]}, state{"/pods/a/ns/x": "@" + formatRevision(a.revision)})
+	})
+}
