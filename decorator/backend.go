@@ -98,10 +98,13 @@ type Resource struct {
 	Prefix string
 	// NewList returns an empty list of its kind. Required.
 	NewList func() runtime.Object
+	// KeyFunc is the cache's own, by which it tells its objects apart. It is called from other
+	// goroutines than the cache's. nil: where it matters they are told apart by what is in them.
+	KeyFunc func(runtime.Object) (string, error)
 	// Raw is the storage behind the cache: for UnverifiedDirect and StrategyDirect, for
-	// writes and exact reads when the cache is lost, and for what upstream sends to the
-	// storage while the cache is being filled. nil: these fail, but for the last, which go to
-	// the cache.
+	// writes and exact reads when the cache is lost, for exact reads of what StrategyRangeProof
+	// has passed over, and for what upstream sends to the storage while the cache is being
+	// filled. nil: these fail, but for the last, which go to the cache.
 	Raw storage.Interface
 	// Feed is what the cache watches through. nil: somebody else built the cache,
 	// and it is asked for its revision instead; revisions that changed many objects

@@ -42,6 +42,7 @@ type Feed struct {
 	request  request
 	nudge    nudge
 	proof    rangeProof
+	gaps     gaps
 	write    write
 
 	reply    revision.Ratchet // the highest that a request was answered with
@@ -119,6 +120,7 @@ func (f *Feed) openLocked(ctx context.Context, key string, opts storage.ListOpti
 	case version == from.revision && version != f.listed && from.whole < version:
 		w.at = from
 		w.at.seen = 0
+		w.repeats = newRepeats(&f.resource, from.took)
 		opts.ResourceVersion = formatRevision(from.whole)
 	default:
 		// A list at this revision filled the cache, or the watch before delivered

@@ -23,8 +23,8 @@ type delivery struct {
 	revision uint64 // of the newest event or bookmark that the cache took
 	whole    uint64 // the cache took every event at or below it
 	// Of a revision above whole:
-	seen int                 // events that the raw watch brought
-	took map[string]struct{} // objects whose event the cache took
+	seen int           // events that the raw watch brought
+	took []watch.Event // those that the cache took, where there may be several
 }
 
 // errNoRevision ends a fill. A Cacher that is filled at revision 0 never starts to hand
@@ -77,6 +77,7 @@ type feedWatch struct {
 	at      delivery
 	size    int    // events of at.revision; 0: not known
 	pending uint64 // whole once the cache takes another item; 0: nothing to prove
+	repeats repeats
 	objects objects
 	passed  passed
 }
@@ -279,11 +280,16 @@ func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint
 	switch {
 	case w.passed.covers(revision):
 		w.sizeOf(revision) // nobody will ask again
-		return w.passed.pass(event, object) || w.disproved(revision)
+		w.feed.gaps.late(revision)
+		return w.passed.pass(event, w.feed.resource.identity(event.Object, object)) || w.disproved(revision)
 	case len(w.passed.here) > 0:
 		return w.disproved(revision)
 	case revision <= w.at.whole:
 		return w.overtaken(revision)
+	}
+	if w.passed.upTo != 0 {
+		w.feed.gaps.settle(w.passed.after)
+		w.passed = passed{}
 	}
 	if revision > w.at.revision || w.at.seen == 0 {
 		w.size = w.sizeOf(revision)
@@ -295,25 +301,16 @@ func (w *feedWatch) event(event watch.Event, object metav1.Object, revision uint
 		}
 		if w.size != 1 {
 			w.feed.tears.begin(revision)
-			if w.at.took == nil {
-				w.at.took = map[string]struct{}{}
-			}
 		}
 	}
 	w.at.seen++
-	key := ""
-	if w.at.took != nil {
-		key = object.GetNamespace() + "/" + object.GetName()
-	}
-	// A watch that began below a revision which the cache has in part brings all of
-	// it again.
-	if _, had := w.at.took[key]; !had && !hidden {
+	if !hidden && !w.repeats.strike(event, object) {
 		if !w.send(event) {
 			return false
 		}
 		w.objects.took(event)
-		if w.at.took != nil {
-			w.at.took[key] = struct{}{}
+		if w.size != 1 {
+			w.at.took = append(w.at.took, event)
 		}
 	}
 	if w.at.seen == w.size {
@@ -341,7 +338,7 @@ func (w *feedWatch) begins(revision uint64) bool {
 			return false
 		}
 	}
-	w.at = delivery{revision: revision, whole: below}
+	w.at, w.repeats = delivery{revision: revision, whole: below}, repeats{}
 	return true
 }
 

@@ -14,7 +14,8 @@ const (
 	ModeVerify Mode = "verify"
 	// ModeShadow verifies and counts every read and changes no answer.
 	ModeShadow Mode = "shadow"
-	// ModeOff leaves every call to the inner storage, whose answers may be stale.
+	// ModeOff leaves every call to the inner storage, whose answers may be stale; but for
+	// exact reads, and watches, from what StrategyRangeProof has passed over before.
 	ModeOff Mode = "off"
 )
 

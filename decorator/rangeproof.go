@@ -5,7 +5,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/rvfloor/rvfloor/internal/guard"
@@ -144,6 +143,7 @@ func (w *feedWatch) proof(c claim) bool {
 	}
 	more := true
 	if c.Revision > c.since {
+		w.feed.gaps.add(c.since, c.Revision)
 		w.passed.extend(c.since, c.Revision)
 		more = w.proved(newBookmark(w.feed.newItem, c.Revision), c.Revision)
 	}
@@ -155,7 +155,7 @@ func (w *feedWatch) proof(c claim) bool {
 // revisions.
 type passed struct {
 	after, upTo uint64
-	here        map[string]struct{} // came, and have to go
+	here        map[string]int // came, and have to go; see Resource.identity
 }
 
 // extend adds what is between two revisions; the cache has no event above since.
@@ -170,18 +170,19 @@ func (p *passed) covers(revision uint64) bool { return p.after < revision && rev
 
 // pass takes an event at or below the revision of a proof, which the cache does without. It
 // is false where the event shows that the proof was wrong.
-func (p *passed) pass(event watch.Event, object metav1.Object) bool {
-	key := object.GetNamespace() + "/" + object.GetName()
-	_, came := p.here[key]
+func (p *passed) pass(event watch.Event, identity string) bool {
+	came := p.here[identity] > 0
 	switch {
-	case event.Type == watch.Added && !came:
+	case event.Type == watch.Added:
 		if p.here == nil {
-			p.here = map[string]struct{}{}
+			p.here = map[string]int{}
 		}
-		p.here[key] = struct{}{}
+		p.here[identity]++
 		return true
-	case event.Type == watch.Deleted:
-		delete(p.here, key)
+	case event.Type == watch.Deleted && came:
+		if p.here[identity]--; p.here[identity] == 0 {
+			delete(p.here, identity)
+		}
 	}
 	return came
 }

@@ -166,12 +166,12 @@ func (s *Store) passList(ctx context.Context, key string, opts *storage.ListOpti
 	if s.goesOnDirectly(opts) {
 		to = s.resource.Raw
 	}
-	return to.GetList(ctx, key, *opts, list)
+	return s.listExactly(ctx, to, key, opts, list)
 }
 
 //go:noinline
 func (s *Store) innerList(ctx context.Context, key string, opts *storage.ListOptions, list runtime.Object) error {
-	return s.inner.GetList(ctx, key, *opts, list)
+	return s.listExactly(ctx, s.inner, key, opts, list)
 }
 
 // unverifiedList answers a LIST that failed with err by the policy.
@@ -203,7 +203,7 @@ func (r *read) ask(key string, opts *storage.ListOptions, list runtime.Object, f
 	for {
 		whole := s.stream.Revision()
 		err := r.call(spanInner, func(ctx context.Context) error {
-			return r.inner().GetList(withGated(ctx, r, asked.Predicate.Continue), key, asked, list)
+			return s.listExactly(withGated(ctx, r, asked.Predicate.Continue), r.inner(), key, &asked, list)
 		})
 		if err != nil {
 			return 0, true, err
@@ -280,7 +280,7 @@ func (s *Store) watch(ctx context.Context, key string, opts *storage.ListOptions
 
 //go:noinline
 func (s *Store) innerWatch(ctx context.Context, key string, opts *storage.ListOptions) (watch.Interface, error) {
-	return s.inner.Watch(ctx, key, *opts)
+	return s.watchInner(ctx, key, opts)
 }
 
 // watch opens the inner watch between two revisions: one that is opened while the
@@ -293,7 +293,7 @@ func (r *read) watch(key string, opts *storage.ListOptions, floor uint64) (w wat
 	for {
 		whole := s.stream.Revision()
 		ctx, call := r.part(spanInner)
-		w, err := s.inner.Watch(ctx, key, asked)
+		w, err := s.watchInner(ctx, key, &asked)
 		if call.end(err) != nil {
 			return nil, true, err
 		}

@@ -20,6 +20,9 @@ const (
 	// namespace is there also where the resource has none.
 	writtenNamespace = "rvfloor"
 	writtenName      = "rvfloor-written"
+	// writtenMark is the annotation that only this object has. Its value is another in each
+	// write: what has not changed is not written.
+	writtenMark = "rvfloor.io/written"
 	// writtenTTL, in seconds, is how long the object outlives the last write.
 	writtenTTL = 600
 	// writeEach is how often at most it is written again for the same reads: its event
@@ -58,12 +61,12 @@ func (w *write) Advance(ctx context.Context, target uint64) error {
 	return err
 }
 
-// written is the object, each time another: what has not changed is not written.
+// written is the object, each time another.
 func (f *Feed) written() runtime.Object {
 	o := f.newItem()
 	o.SetNamespace(writtenNamespace)
 	o.SetName(writtenName)
-	o.SetAnnotations(map[string]string{"rvfloor.io/written": strconv.FormatUint(rand.Uint64(), 36)})
+	o.SetAnnotations(map[string]string{writtenMark: strconv.FormatUint(rand.Uint64(), 36)})
 	list := f.resource.NewList().GetObjectKind().GroupVersionKind()
 	if kind, ok := strings.CutSuffix(list.Kind, "List"); ok { // as of a custom resource, which is not known by its type
 		o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{Group: list.Group, Version: list.Version, Kind: kind})
@@ -71,9 +74,11 @@ func (f *Feed) written() runtime.Object {
 	return o
 }
 
-// hides says whether an object is one that nobody is to see.
+// hides says whether an object is one that nobody is to see. A name is not enough: under
+// another key anybody may have an object of that name.
 func (b *Backend) hides(object metav1.Object) bool {
-	return b.cfg.Strategy == StrategyWrite && object.GetName() == writtenName && object.GetNamespace() == writtenNamespace
+	return b.cfg.Strategy == StrategyWrite && object.GetName() == writtenName && object.GetNamespace() == writtenNamespace &&
+		object.GetAnnotations()[writtenMark] != ""
 }
 
 // hide takes what nobody is to see out of a list.

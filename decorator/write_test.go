@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/rvfloor/rvfloor/internal/memstorage"
@@ -80,15 +81,29 @@ func TestWriteIsForSomebody(t *testing.T) {
 	})
 }
 
-// TestOnlyTheWrittenIsHidden: an object of the same name elsewhere is anybody's.
+// TestOnlyTheWrittenIsHidden: an object of the same name in another namespace is anybody's,
+// and so is one of the same namespace and name under another key, as a tenant may have it.
 func TestOnlyTheWrittenIsHidden(t *testing.T) {
-	writing(t, func(t *testing.T, r *rig) {
-		r.put(writtenName)
-		pods, err := list(t.Context(), r.store, everything(""))
-		if err != nil || !slices.Equal(names(pods), []string{writtenName}) {
-			t.Errorf("got %v, %v", names(pods), err)
-		}
-	})
+	for path, object := range map[string]*example.Pod{
+		"/pods/ns/" + writtenName:       pod("ns", writtenName),
+		"/pods/tenant/rvfloor/the-same": pod(writtenNamespace, writtenName),
+	} {
+		writing(t, func(t *testing.T, r *rig) {
+			for _, want := range [][]string{{writtenName}, {}} {
+				change := memstorage.Put(path, object)
+				if len(want) == 0 {
+					change = memstorage.Delete(path)
+				}
+				r.txn(change)
+				for name, in := range map[string]storage.Interface{"store": r.store, "feed": r.feed, "raw": r.store.resource.Raw} {
+					pods, err := list(t.Context(), in, everything(""))
+					if err != nil || !slices.Equal(names(pods), want) {
+						t.Errorf("%s: the %s lists %v, %v", path, name, names(pods), err)
+					}
+				}
+			}
+		})
+	}
 }
 
 // TestWriteIsHidden: nobody sees the object, whatever is asked for, neither when it comes

@@ -88,7 +88,7 @@ func (l *layers) build(backend *decorator.Backend, raw storage.Interface, cfg ca
 	// made. The delegator writes, and reads past the cache, through the raw storage: the feed has
 	// nothing to add to that.
 	shown := backend.Shown(raw)
-	described := decorator.Resource{GroupResource: cfg.GroupResource, Prefix: cfg.ResourcePrefix, NewList: cfg.NewListFunc, Raw: shown, Prove: opts.Prove, SharesItems: true}
+	described := decorator.Resource{GroupResource: cfg.GroupResource, Prefix: cfg.ResourcePrefix, NewList: cfg.NewListFunc, KeyFunc: cfg.KeyFunc, Raw: shown, Prove: opts.Prove, SharesItems: true}
 	feed, err := backend.Feed(raw, described)
 	if err != nil {
 		return nil, err

@@ -50,6 +50,7 @@ type side struct {
 	counters *etcdlab.Counters
 	backend  *decorator.Backend // ours
 	feed     *decorator.Feed
+	keyFunc  func(runtime.Object) (string, error) // the cache's; nil: by namespace and name
 }
 
 // kubernetesOf is upstream's client over ours, made as kubernetes.New makes it.
@@ -96,11 +97,13 @@ func connect(t testing.TB, c *etcdlab.Cluster, ours bool, dial ...grpc.DialOptio
 // newCache puts upstream's cacher over storage, which is the raw one or the feed.
 func newCache(t testing.TB, s *side, watched storage.Interface) storage.Interface {
 	t.Helper()
+	if s.keyFunc == nil {
+		s.keyFunc = func(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc(prefix, obj) }
+	}
 	c, err := cacher.NewCacherFromConfig(cacher.Config{
 		Storage: watched, Versioner: storage.APIObjectVersioner{}, GroupResource: schema.GroupResource{Resource: "pods"},
 		EventsHistoryWindow: cacher.DefaultEventFreshDuration, ResourcePrefix: prefix,
-		KeyFunc:      func(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc(prefix, obj) },
-		GetAttrsFunc: podAttrs, NewFunc: newPod, NewListFunc: newPods, Codec: codec,
+		KeyFunc: s.keyFunc, GetAttrsFunc: podAttrs, NewFunc: newPod, NewListFunc: newPods, Codec: codec,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +127,12 @@ func newStock(t testing.TB, c *etcdlab.Cluster, dial ...grpc.DialOption) *side {
 
 func newOurs(t testing.TB, c *etcdlab.Cluster, cfg decorator.Config, dial ...grpc.DialOption) *side {
 	t.Helper()
-	s := connect(t, c, true, dial...)
+	return wrapped(t, connect(t, c, true, dial...), cfg, nil)
+}
+
+// wrapped is ours over a raw storage, and is told of the cache's KeyFunc where told is not nil.
+func wrapped(t testing.TB, s *side, cfg decorator.Config, told func(runtime.Object) (string, error)) *side {
+	t.Helper()
 	cfg.Source = freshness.NewSentinel(s.client, "/registry/rvfloor/sentinel")
 	cfg.Strategy = cmp.Or(cfg.Strategy, decorator.StrategyRequest) // calls are counted, and a probe makes some
 	var err error
@@ -132,7 +140,7 @@ func newOurs(t testing.TB, c *etcdlab.Cluster, cfg decorator.Config, dial ...grp
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.backend.Close() })
-	r := decorator.Resource{GroupResource: schema.GroupResource{Resource: "pods"}, Prefix: prefix, NewList: newPods, Raw: s.raw}
+	r := decorator.Resource{GroupResource: schema.GroupResource{Resource: "pods"}, Prefix: prefix, NewList: newPods, Raw: s.raw, KeyFunc: told}
 	if s.feed, err = s.backend.Feed(s.raw, r); err != nil {
 		t.Fatal(err)
 	}
