@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/rvfloor/rvfloor/internal/joinnext"
 )
 
@@ -46,7 +49,9 @@ func (f *Floors) read(ctx context.Context, call joinnext.Call) (Floor, error) {
 		return Floor{}, nil
 	}
 	if info.Err != nil {
-		f.Doubt()
+		if info.Outcome != OutcomeCanceled || !endOf(ctx, err) {
+			f.Doubt()
+		}
 		return Floor{}, info.Err
 	}
 	floor := Floor{Revision: reading.Revision, SentAt: call.SentAt}
@@ -88,4 +93,10 @@ func (e *Epoch) agrees(seen uint64, reading Reading, doubted bool) (Outcome, err
 		return OutcomeError, err
 	}
 	return OutcomeOK, nil
+}
+
+// endOf reports whether err is but the end of ctx, which says nothing of the connection.
+func endOf(ctx context.Context, err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, context.Cause(ctx)) || status.Code(err) == codes.Canceled || status.Code(err) == codes.DeadlineExceeded
 }
