@@ -36,7 +36,9 @@ func TestCanceledIsNoDoubt(t *testing.T) {
 	lost := errors.New("the connection was lost")
 	contextError := func(ctx context.Context) error { return ctx.Err() }
 	deadline := func(after time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
-		return func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, after) }
+		return func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, after)
+		}
 	}
 	canceled := func(ctx context.Context) (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancel(ctx)
