@@ -128,7 +128,7 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	// What is big is in the frames of the functions called from here, not in this one,
 	// which thousands may have on their stacks while they wait in gate.
 	r := s.router.list(&opts)
-	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner {
+	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner || s.goesOnDirectly(&opts) {
 		return s.passList(ctx, key, &opts, list)
 	}
 	if s.bypass(ctx, verbList, r) {
