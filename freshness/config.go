@@ -74,7 +74,7 @@ type Hooks struct {
 	// Companions. It returns the context of the read, and what is called after Read.
 	Trace func(ctx context.Context, callers []Companion) (context.Context, func(ReadInfo))
 	// Rewound is called when the backend is seen to have gone back, once for each
-	// Epoch, before the Read of the same reading.
+	// Epoch, before the Read of the same reading; or by Wrote.
 	Rewound func(*RewoundError)
 	// Outage is called once in each outage, when it is more than a single read that
 	// failed: callers are refused. Recovered is called once when that ends, with the time

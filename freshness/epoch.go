@@ -28,6 +28,9 @@ func newEpoch() *Epoch {
 // like a rewind. Zero changes nothing, and so does all that an ended epoch is told.
 func (e *Epoch) Saw(revision uint64) { e.seen.Raise(revision) }
 
+// Seen returns the highest revision that this history was seen at, for Wrote.
+func (e *Epoch) Seen() uint64 { return e.seen.Load() }
+
 // Rewound returns why the epoch has ended, or nil while it lasts.
 func (e *Epoch) Rewound() *RewoundError { return e.rewound.Load() }
 
@@ -40,6 +43,17 @@ func (f *Floors) end(e *Epoch, why *RewoundError) {
 		close(e.ended)
 		f.hooks.Rewound(why)
 	}
+}
+
+// Wrote is e.Saw for a write that made its revision, and was sent when e was Seen at
+// before. At or below that the backend's history went back, and e has ended when Wrote
+// returns.
+func (f *Floors) Wrote(e *Epoch, before, revision uint64) {
+	if revision > before {
+		e.Saw(revision)
+		return
+	}
+	f.end(e, &RewoundError{Seen: before, Read: revision, Evidence: EvidenceRevision})
 }
 
 // Epoch is the present one. It may have ended: see Renew.
