@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,6 +48,13 @@ type Backend struct {
 	pulse  *pulse                            // nil: none, as long as none is open
 }
 
+// failFast is how long a backend's revision has to be out of reach until reads do not wait
+// for it any more: as long as one of them waits by default, so that the first are served
+// if it is back in time, and as clients send more of them. It does not follow
+// Config.MaxWait: a long one is for backends that are slow, and a short one would take a
+// few slow reads for an outage.
+const failFast = 3 * time.Second
+
 // NewBackend returns a Backend, or an error that names a wrong field of cfg.
 func NewBackend(cfg Config) (*Backend, error) {
 	if cfg.Source == nil {
@@ -79,7 +87,9 @@ func NewBackend(cfg Config) (*Backend, error) {
 	if cfg.TracerProvider != nil {
 		b.tracer = cfg.TracerProvider.Tracer("github.com/rvfloor/rvfloor/decorator")
 	}
-	b.floors, err = freshness.NewFloors(cfg.Source, freshness.Config{Timeout: cfg.MaxWait, Patience: cfg.MaxWait, Hooks: b.floorHooks()})
+	b.floors, err = freshness.NewFloors(cfg.Source, freshness.Config{
+		Timeout: cfg.MaxWait, Patience: cfg.MaxWait, FailFast: failFast, Hooks: b.floorHooks(),
+	})
 	if err != nil {
 		b.series.release()
 		return nil, err
@@ -198,8 +208,8 @@ func (b *Backend) Wrap(cache storage.Interface, r Resource) (*Store, error) {
 
 // Doubt tells that a connection to the backend was lost or made: what answers now may
 // have another history than what answered before. Until a floor proves the contrary, no write
-// begins with what a cache suggests. A Source that hears of its own connection, as
-// freshness.Sentinel does, tells of that by itself.
+// begins with what a cache suggests. In an outage it lets the backend be tried at once. A
+// Source that hears of its own connection, as freshness.Sentinel does, tells of that by itself.
 func (b *Backend) Doubt() { b.floors.Doubt() }
 
 // Close wakes every waiter with ErrClosed, closes all Feeds and Stores, and

@@ -71,6 +71,9 @@ func TestListRoutes(t *testing.T) {
 		"unset, not older":                {"", listOptions{match: notOlderThan}, step{fresh, 1, floorAt}},
 		"unset, token of the newest":      {"", listOptions{token: tokenNewest}, step{"list ", 1, floorAt}},
 		"unset, token of a revision":      {"", listOptions{token: token(appliedAt)}, step{"list ", 0, appliedAt}},
+		"unset, token of one ahead":       {"", listOptions{token: token(floorAt)}, step{"list ", 1, floorAt}},
+		"zero, token of one ahead":        {ZeroAsIs, listOptions{rv: "0", token: token(floorAt)}, step{"list 0", 1, floorAt}},
+		"unset, token of one to come":     {"", listOptions{token: token(7)}, step{"", 1, 0}},
 		"unset, token beside a match":     {"", listOptions{token: token(appliedAt), match: notOlderThan}, step{"list NotOlderThan", 1, floorAt}},
 		"zero, token beside a match":      {"", listOptions{rv: "0", token: "e30", match: notOlderThan, single: true}, step{"list 0NotOlderThan", 1, floorAt}},
 		"zero, Verified":                  {ZeroVerified, listOptions{rv: "0"}, step{"list 0", 1, floorAt}},
@@ -102,7 +105,7 @@ func TestListRoutes(t *testing.T) {
 				pods := &example.PodList{}
 				err := r.store.GetList(t.Context(), r.key(row.opts.single), row.opts.options(), pods)
 				row.want.check(t, r, seen, before, pods.ResourceVersion, err)
-				exact := strings.Contains(name, "exact") || strings.Contains(name, "token of a revision")
+				exact := strings.Contains(name, "exact") || strings.Contains(name, "token of a revision") || strings.Contains(name, "token of one")
 				if exact && err == nil && pods.ResourceVersion != fmt.Sprint(row.want.least) {
 					t.Errorf("asked for exactly %d, got %s", row.want.least, pods.ResourceVersion)
 				}

@@ -66,8 +66,9 @@ type Config struct {
 	// Source StrategyRequest is taken, on the word of whoever brings the storage.
 	// SetProperties may be called instead, and ends both.
 	Probe Prober
-	// MaxWait is the longest that a read waits to become fresh, cut to the
-	// caller's own deadline; 0 means 3 s, as upstream's cacher waits.
+	// MaxWait is the longest that a read waits to become fresh, counted from its arrival
+	// whatever it waits for, and cut to the caller's own deadline; 0 means 3 s, as
+	// upstream's cacher waits.
 	MaxWait time.Duration
 	// ReadyWait is the longest that a read waits for a cache that is still being
 	// filled; 0 means 200 ms. A waiting request holds a seat of priority and

@@ -118,7 +118,7 @@ func distinct(t *testing.T, of reflect.Type) any {
 	case reflect.TypeFor[storage.ValidateObjectFunc]():
 		return storage.ValidateObjectFunc(storage.ValidateAllObjectFunc)
 	case reflect.TypeFor[storage.UpdateFunc]():
-		return storage.SimpleUpdate(func(o runtime.Object) (runtime.Object, error) { return o, nil })
+		return storage.SimpleUpdate(func(runtime.Object) (runtime.Object, error) { return nil, errUpdate })
 	case reflect.TypeFor[storage.KeysFunc]():
 		return storage.KeysFunc(func(context.Context) ([]string, error) { return nil, nil })
 	case reflect.TypeFor[storage.DeleteOptions]():
@@ -132,8 +132,16 @@ func distinct(t *testing.T, of reflect.Type) any {
 	return nil
 }
 
-// same compares arguments, functions by their code.
+var errUpdate = errors.New("from the caller's update")
+
+// same compares arguments, functions by their code, and updates, which a Store looks at as
+// they go by, by what they do.
 func same(a, b any) bool {
+	if x, is := a.(storage.UpdateFunc); is {
+		_, _, got := x(&example.Pod{}, storage.ResponseMeta{})
+		_, _, want := b.(storage.UpdateFunc)(&example.Pod{}, storage.ResponseMeta{})
+		return got == want && want == errUpdate
+	}
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	if x.Kind() == reflect.Func && y.Kind() == reflect.Func {
 		return x.Pointer() == y.Pointer()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,9 +20,12 @@ import (
 )
 
 // What a read can fail with, for errors.Is. Each comes with an API status and a
-// Retry-After of one second.
+// Retry-After of one second, or longer as ErrNoFloor says.
 var (
-	// ErrNoFloor: the backend's revision could not be read. 504; 429 for a Watch.
+	// ErrNoFloor: the backend's revision could not be read. 504; 429 for a Watch. When it
+	// could not for three seconds reads fail at once, with a Retry-After that doubles with
+	// each failed try of the backend up to ten seconds, until one, made each second, is
+	// answered: see freshness.OutageError.
 	ErrNoFloor = errors.New("no verified revision could be read from the backend")
 	// ErrNotFresh: the cache did not reach the revision in time. 504; 429 for a
 	// Watch; 422 for one with initial events where the strategy is direct.
@@ -61,7 +65,7 @@ func (f *failure) Unwrap() []error {
 // newFailure gives kind its API status. The text of a timeout must not contain
 // upstream's "Too large resource version": client-go's watch-list would loop on
 // it without backoff.
-func newFailure(kind, cause error, watch bool) error {
+func newFailure(kind, cause error, watch bool) *failure {
 	message := "rvfloor: " + kind.Error()
 	if cause != nil {
 		message += ": " + cause.Error()
@@ -110,7 +114,11 @@ func floorFailure(ctx context.Context, err error, watch bool) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
-	return newFailure(ErrNoFloor, err, watch)
+	failed := newFailure(ErrNoFloor, err, watch)
+	if out, ok := errors.AsType[*freshness.OutageError](err); ok {
+		failed.ErrStatus.Details.RetryAfterSeconds = int32(out.RetryAfter / time.Second)
+	}
+	return failed
 }
 
 // directOnly is that no cache is to answer. A watch with initial events is refused as by an

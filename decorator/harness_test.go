@@ -58,6 +58,7 @@ type setup struct {
 	proves   bool                        // the resource has a Prover
 	keyFunc  func(runtime.Object) (string, error)
 	apart    bool // no items are shared with the cache's
+	noRaw    bool // the Store has nothing but the cache
 	// before runs when there is a backend and nothing else; nil: nothing.
 	before func(*rig)
 	// inner and raw wrap what the Store and the cache see; nil: nothing.
@@ -132,6 +133,9 @@ func newRig(t *testing.T, s setup) *rig {
 		raw = s.raw(raw)
 	}
 	res := Resource{GroupResource: pods, Prefix: "/pods/", NewList: newPodList, Raw: raw, SharesItems: !s.apart, KeyFunc: s.keyFunc}
+	if s.noRaw {
+		res.Raw = nil
+	}
 	if s.proves {
 		res.Prove = r.prove
 	}

@@ -278,5 +278,11 @@ func (b *Backend) floorHooks() freshness.Hooks {
 			b.prober.doubt("it was rewound")
 			klog.ErrorS(err, "The backend was rewound; its caches are not read any more", "backend", name)
 		},
+		Outage: func(err *freshness.OutageError) {
+			klog.ErrorS(err.Err, "The revision of a backend cannot be read; until it can, reads that need it fail at once", "backend", name, "since", err.Since)
+		},
+		Recovered: func(lasted time.Duration, callers uint64) {
+			klog.InfoS("The revision of a backend can be read again", "backend", name, "after", lasted, "failed reads", callers)
+		},
 	}
 }

@@ -133,6 +133,7 @@ func (r *read) choice() (*choice, error) {
 	if direct {
 		wait = min(wait, lookTime)
 	}
+	r.held = true
 	ctx, cancel := context.WithDeadline(r.ctx, r.arrived.Add(wait))
 	defer cancel()
 	select {

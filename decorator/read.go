@@ -37,6 +37,7 @@ type read struct {
 	unready bool           // the cache was not: the storage is to answer
 	number  uint64         // of a LIST, among those of its Store
 	ahead   progress.Ahead // set by gate, and by Send
+	held    bool           // it has waited for something already
 }
 
 func (s *Store) begin(ctx context.Context, v verb, r route) *read {
@@ -72,7 +73,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	ready := s.inner.ReadinessCheck() == nil
 	if !ready && !toStorage && !direct {
 		_, wait := r.part(spanCacheWait)
-		if err := s.waitReady(r.ctx); err != nil {
+		if err := r.waitReady(); err != nil {
 			return 0, wait.end(r.lostOr(waitFailure(r.ctx, err, 0, 0, r.verb == verbWatch)))
 		}
 		wait.end(nil)
@@ -172,7 +173,7 @@ func (r *read) await(target uint64) error {
 	if s.stream.Revision() >= target {
 		return r.ahead.Wait(r.ctx, target)
 	}
-	ctx, cancel := context.WithDeadlineCause(r.ctx, r.arrived.Add(s.backend.cfg.MaxWait), errMaxWait)
+	ctx, cancel := r.patience()
 	defer cancel()
 	s.observe.waiting(1)
 	defer s.observe.waiting(-1)
@@ -201,19 +202,33 @@ func (r *read) Settle(ctx context.Context, floor freshness.Floor) {
 // settleTime is some round trips of a progress request that was sent with the read.
 const settleTime = 2 * time.Millisecond
 
+// patience returns the context of what the read waits for. MaxWait is counted from its
+// arrival, so that waits for one thing after another do not add up.
+func (r *read) patience() (context.Context, context.CancelFunc) {
+	return context.WithDeadlineCause(r.ctx, r.arrived.Add(r.store.backend.cfg.MaxWait), errMaxWait)
+}
+
+// floor reads a floor. Those who read it bound each wait by MaxWait, which a read that has
+// waited for something else before, or was held up, has not all of any more.
 func (r *read) floor() (freshness.Floor, error) {
 	b := r.store.backend
-	if r.route.kind == routeBounded {
-		return b.floors.WithinBeside(r.ctx, b.cfg.MaxStaleness, r)
+	ctx := r.ctx
+	if r.held || time.Since(r.arrived) > b.cfg.MaxWait/64 {
+		var cancel context.CancelFunc
+		ctx, cancel = r.patience()
+		defer cancel()
 	}
-	return b.floors.NextBeside(r.ctx, r)
+	if r.route.kind == routeBounded {
+		return b.floors.WithinBeside(ctx, b.cfg.MaxStaleness, r)
+	}
+	return b.floors.NextBeside(ctx, r)
 }
 
 // wait blocks until the cache has all of a revision of which it was seen to have a
 // part.
 func (r *read) wait(revision uint64) error {
 	s := r.store
-	ctx, cancel := context.WithDeadlineCause(r.ctx, r.arrived.Add(s.backend.cfg.MaxWait), errMaxWait)
+	ctx, cancel := r.patience()
 	defer cancel()
 	_, wait := r.part(spanCacheWait)
 	if err := s.stream.Wait(ctx, revision); err != nil {
@@ -296,6 +311,14 @@ func (s *Store) bypass(ctx context.Context, v verb, r route) bool {
 		<-s.shadows
 	}
 	return true
+}
+
+// waitReady blocks while the cache is being filled, for ReadyWait at most.
+func (r *read) waitReady() error {
+	r.held = true
+	ctx, cancel := r.patience()
+	defer cancel()
+	return r.store.waitReady(ctx)
 }
 
 // waitReady blocks while the cache is being filled.

@@ -28,7 +28,7 @@ const (
 	routeFloor
 	// routeBounded: gate on a floor at most MaxStaleness old.
 	routeBounded
-	// routeLeast: the caller names the revision N > 0 that the answer must reach.
+	// routeLeast: the caller names the revision N > 0 that the answer must reach, or be of.
 	routeLeast
 )
 
@@ -70,16 +70,15 @@ func (r *router) list(opts *storage.ListOptions) route {
 	switch {
 	case token && opts.Recursive:
 		_, at, err := storage.DecodeContinue(pred.Continue, r.prefix)
-		if err != nil || version != 0 {
+		switch {
+		case err != nil || version != 0:
 			return route{} // an error
-		}
-		// Beside a match upstream ignores the token, which must not be a way round
-		// the floor. A token with a negative revision asks for the newest data.
-		if match == "" && at < 0 {
-			return route{kind: routeFloor}
-		}
-		if match == "" {
-			return route{}
+		case match != "":
+			// Upstream ignores the token then, which must not be a way round the floor.
+		case at < 0:
+			return route{kind: routeFloor} // the newest data
+		default:
+			return route{kind: routeLeast, least: uint64(at)} // exactly at
 		}
 	case token && match == "":
 		return route{} // a list of the raw storage

@@ -133,8 +133,8 @@ func (s *Store) GetList(ctx context.Context, key string, opts storage.ListOption
 	// What is big is in the frames of the functions called from here, not in this one,
 	// which thousands may have on their stacks while they wait in gate.
 	r := s.router.list(&opts)
-	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner {
-		if r.kind != routeInner && s.foreign(key, opts.Recursive) {
+	if _, err := storage.PrepareKey(s.resource.Prefix, key, opts.Recursive); err != nil || r.kind == routeInner || s.goesOnDirectly(&opts) {
+		if err != nil && r.kind != routeInner && s.foreign(key, opts.Recursive) {
 			return s.foreignList(ctx, r, key, &opts, list)
 		}
 		return s.passList(ctx, key, &opts, list)
@@ -317,8 +317,9 @@ func servedWhileNotReady(opts *storage.ListOptions) bool {
 
 // Create goes to the inner storage.
 func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	write := s.ownWrite()
 	err := s.inner.Create(ctx, key, obj, out, ttl)
-	s.saw(out, err)
+	write.created(out, err)
 	return err
 }
 
@@ -326,34 +327,25 @@ func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object,
 // the cache may be of another history than the backend's.
 func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
 	validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions) error {
+	write := s.ownWrite()
 	to, cached, err := s.writer(cached)
 	if err == nil {
 		err = to.Delete(ctx, key, out, preconditions, validate, cached, opts)
 	}
-	s.saw(out, err)
+	write.changed(ctx, out, err)
 	return err
 }
 
 // GuaranteedUpdate goes where Delete does.
 func (s *Store) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
 	preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error {
+	write := s.ownWrite()
 	to, cached, err := s.writer(cached)
 	if err == nil {
-		err = to.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, update, cached)
+		err = to.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, write.noting(update), cached)
 	}
-	s.saw(destination, err)
+	write.changed(ctx, destination, err)
 	return err
-}
-
-// saw notes the revision of a write that the backend acknowledged: no floor read
-// from now on may be below it.
-func (s *Store) saw(out runtime.Object, err error) {
-	if err != nil || out == nil {
-		return
-	}
-	if revision, err := s.router.versioner.ObjectResourceVersion(out); err == nil {
-		s.epoch.Saw(revision)
-	}
 }
 
 // Versioner is that of the inner storage.

@@ -22,6 +22,12 @@ type Config struct {
 	// that), beside what its context says: it costs a crowd one timer and not one
 	// each. Zero means no end but that of the context.
 	Patience time.Duration
+	// FailFast is how long reads have to fail, counted from when the first of them was
+	// sent, until callers are refused at once with an *OutageError. Then a read is sent
+	// each second at most, one at a time, while callers come or the Floors are Doubted,
+	// and the first that is answered ends it. Zero means never: each caller finds out
+	// for itself.
+	FailFast time.Duration
 	// Hooks tell what happens. The zero Hooks tell nobody.
 	Hooks Hooks
 }
@@ -33,6 +39,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("freshness: Config.Timeout is %v: set a positive duration, or 0 for %v", c.Timeout, DefaultTimeout)
 	case c.Patience < 0:
 		return c, fmt.Errorf("freshness: Config.Patience is %v: set a positive duration, or 0 for none", c.Patience)
+	case c.FailFast < 0:
+		return c, fmt.Errorf("freshness: Config.FailFast is %v: set a positive duration, or 0 for never", c.FailFast)
 	case c.Timeout == 0:
 		c.Timeout = DefaultTimeout
 	}
@@ -47,6 +55,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Hooks.Rewound == nil {
 		c.Hooks.Rewound = func(*RewoundError) {}
 	}
+	if c.Hooks.Outage == nil {
+		c.Hooks.Outage = func(*OutageError) {}
+	}
+	if c.Hooks.Recovered == nil {
+		c.Hooks.Recovered = func(time.Duration, uint64) {}
+	}
 	return c, nil
 }
 
@@ -60,8 +74,13 @@ type Hooks struct {
 	// Companions. It returns the context of the read, and what is called after Read.
 	Trace func(ctx context.Context, callers []Companion) (context.Context, func(ReadInfo))
 	// Rewound is called when the backend is seen to have gone back, once for each
-	// Epoch, before the Read of the same reading.
+	// Epoch, before the Read of the same reading; or by Wrote.
 	Rewound func(*RewoundError)
+	// Outage is called once in each outage, when it is more than a single read that
+	// failed: callers are refused. Recovered is called once when that ends, with the time
+	// since the first read that failed was sent, and how many callers got no floor in it.
+	Outage    func(*OutageError)
+	Recovered func(lasted time.Duration, callers uint64)
 }
 
 // ReadInfo tells about one read of the source.

@@ -28,16 +28,32 @@ func newEpoch() *Epoch {
 // like a rewind. Zero changes nothing, and so does all that an ended epoch is told.
 func (e *Epoch) Saw(revision uint64) { e.seen.Raise(revision) }
 
+// Seen returns the highest revision that this history was seen at, for Wrote.
+func (e *Epoch) Seen() uint64 { return e.seen.Load() }
+
 // Rewound returns why the epoch has ended, or nil while it lasts.
 func (e *Epoch) Rewound() *RewoundError { return e.rewound.Load() }
 
 // Ended is closed when Rewound has something to return.
 func (e *Epoch) Ended() <-chan struct{} { return e.ended }
 
-// end is called once, by Floors.read.
-func (e *Epoch) end(why *RewoundError) {
-	e.rewound.Store(why)
-	close(e.ended)
+// end ends an epoch that has not ended yet.
+func (f *Floors) end(e *Epoch, why *RewoundError) {
+	if e.rewound.CompareAndSwap(nil, why) {
+		close(e.ended)
+		f.hooks.Rewound(why)
+	}
+}
+
+// Wrote is e.Saw for a write that made its revision, and was sent when e was Seen at
+// before. At or below that the backend's history went back, and e has ended when Wrote
+// returns.
+func (f *Floors) Wrote(e *Epoch, before, revision uint64) {
+	if revision > before {
+		e.Saw(revision)
+		return
+	}
+	f.end(e, &RewoundError{Seen: before, Read: revision, Evidence: EvidenceRevision})
 }
 
 // Epoch is the present one. It may have ended: see Renew.
@@ -54,8 +70,12 @@ func (f *Floors) Renew(old *Epoch) {
 
 // Doubt tells that the connection to the backend was lost, or made: what answers now
 // may have another history than what answered before. The next reading is a floor only
-// if it proves the contrary, where there is a witness to prove it.
-func (f *Floors) Doubt() { f.doubts.Add(1) }
+// if it proves the contrary, where there is a witness to prove it. While callers are
+// refused it sends a read at once: the backend may be back.
+func (f *Floors) Doubt() {
+	f.doubts.Add(1)
+	f.probing(true)
+}
 
 // Doubted tells that no floor was read since the last Doubt, or since a read failed:
 // what is cached may be of another history than the backend's.

@@ -27,9 +27,9 @@ var (
 //
 // It is shared between callers and must not be changed.
 type RewoundError struct {
-	// Seen is the highest revision seen before the read was sent.
+	// Seen is the highest revision seen before the read was sent, or the write.
 	Seen uint64
-	// Read is the revision that was read.
+	// Read is the revision that was read, or at which a write was acknowledged.
 	Read uint64
 	// Evidence says what showed it: see EvidenceRevision and the others.
 	Evidence string

@@ -3,7 +3,6 @@ package freshness
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +24,9 @@ type Floors struct {
 	doubts atomic.Uint64 // see Doubt
 	proved atomic.Uint64 // the doubts before the newest floor's read was sent; set by read
 	closed atomic.Bool
+
+	timeout, patience time.Duration // of a read, and of a caller
+	outage            outage
 }
 
 // NewFloors returns Floors that read src, until Close. Its error names the
@@ -37,7 +39,8 @@ func NewFloors(src Source, cfg Config) (*Floors, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Floors{source: src, hooks: cfg.Hooks, wall: wallClock}
+	f := &Floors{source: src, hooks: cfg.Hooks, wall: wallClock, timeout: cfg.Timeout, patience: cfg.Patience}
+	f.outage.after = cfg.FailFast
 	f.epoch.Store(newEpoch())
 	_, prompt := src.(PromptSource)
 	f.reads = joinnext.New(f.read, joinnext.Config{Timeout: cfg.Timeout, Patience: cfg.Patience, Inline: prompt})
@@ -51,7 +54,8 @@ func NewFloors(src Source, cfg Config) (*Floors, error) {
 // When a shared read fails its callers join the next one, once, and fail with
 // the error of that. The errors: *RewoundError, from the first time on that the
 // backend's history was seen to go back; ErrClosed; one that wraps the source's
-// error, ErrZeroRevision or ErrTimeout. Renew ends the first of them.
+// error, ErrZeroRevision or ErrTimeout, and is an *OutageError while callers are
+// refused. Renew ends the first of them.
 func (f *Floors) Next(ctx context.Context) (Floor, error) { return f.NextBeside(ctx, nil) }
 
 // Companion is what a caller has to send along with a read of the floor. Send is
@@ -69,20 +73,33 @@ func (f *Floors) NextBeside(ctx context.Context, beside Companion) (Floor, error
 	if rewound := epoch.Rewound(); rewound != nil {
 		return Floor{}, rewound
 	}
+	if f.outage.open.Load() {
+		if f.patience > 0 { // which the wait for a probe is a part of
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, f.patience, ErrTimeout)
+			defer cancel()
+		}
+		if err := f.refuse(ctx); err != nil {
+			return Floor{}, f.gotNone(err)
+		}
+	}
 	result, err := f.reads.Do(ctx, beside)
 	switch {
 	case err == nil:
 	case errors.Is(err, joinnext.ErrClosed):
 		return Floor{}, ErrClosed
 	case ctx.Err() != nil:
-		return Floor{}, err
+		return Floor{}, f.gotNone(err)
 	default:
-		return Floor{}, fmt.Errorf("freshness: no floor could be read: %w", err)
+		return Floor{}, f.gotNone(noFloor(err))
 	}
 	// Also where this read was good: what was read before a rewind became known
 	// is no floor of what comes after, nor the reverse.
 	if rewound := epoch.Rewound(); rewound != nil {
 		return Floor{}, rewound
+	}
+	if result.Value.Revision == 0 {
+		return Floor{}, f.gotNone(f.failure())
 	}
 	return result.Value, nil
 }
@@ -133,5 +150,6 @@ func (f *Floors) Rewound() *RewoundError { return f.Epoch().Rewound() }
 func (f *Floors) Close() error {
 	f.closed.Store(true)
 	f.reads.Close()
+	f.outage.stopProbes()
 	return nil
 }

@@ -7,8 +7,8 @@ import (
 
 // What shows that a history went back; the words are values of a metric's label.
 const (
-	// EvidenceRevision says that a read answered a revision below one that had been
-	// seen before the read was sent.
+	// EvidenceRevision says that a read answered a revision below one that had been seen
+	// before it was sent, or that a write made one which was not above that.
 	EvidenceRevision = "revision"
 	// EvidenceCluster says that a cluster of another id answered.
 	EvidenceCluster = "cluster"

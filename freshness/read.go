@@ -5,15 +5,18 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/rvfloor/rvfloor/internal/joinnext"
 )
 
 // errNoAnswer is told to Hooks.Read when the source panicked.
 var errNoAnswer = errors.New("freshness: the source panicked")
 
-// read is the shared read. It runs in one goroutine at a time. After a rewind
-// it returns no error, since that would send its callers to another read: they
-// look for the rewind themselves.
+// read is the shared read. It runs in one goroutine at a time. After a rewind, and
+// while the source is out, it returns no error, since that would send its callers to
+// another read: they look for the reason themselves.
 func (f *Floors) read(ctx context.Context, call joinnext.Call) (Floor, error) {
 	epoch := f.Epoch()
 	if epoch.Rewound() != nil {
@@ -30,6 +33,8 @@ func (f *Floors) read(ctx context.Context, call joinnext.Call) (Floor, error) {
 		traced(info)
 	}()
 
+	ctx, cancel := f.bounded(ctx)
+	defer cancel()
 	// Both before the read is sent: the answer is held to what was known then.
 	seen := epoch.seen.Load()
 	doubts := f.doubts.Load()
@@ -41,14 +46,23 @@ func (f *Floors) read(ctx context.Context, call joinnext.Call) (Floor, error) {
 		info.Outcome, info.Err = epoch.agrees(seen, reading, doubts != f.proved.Load())
 	}
 	if rewound, ok := errors.AsType[*RewoundError](info.Err); ok {
-		epoch.end(rewound) // the first and only: see above
-		f.hooks.Rewound(rewound)
+		f.answered()
+		f.end(epoch, rewound)
 		return Floor{}, nil
 	}
 	if info.Err != nil {
-		f.Doubt()
+		if info.Outcome != OutcomeCanceled || !endOf(ctx, err) {
+			f.doubts.Add(1)
+		}
+		if err == nil && reading.Revision != 0 || info.Outcome == OutcomeCanceled {
+			return Floor{}, info.Err // it is no failure of the source
+		}
+		if f.failed(call.SentAt, info.Err) {
+			return Floor{}, nil
+		}
 		return Floor{}, info.Err
 	}
+	f.answered()
 	floor := Floor{Revision: reading.Revision, SentAt: call.SentAt}
 	epoch.known.learn(reading)
 	epoch.seen.Raise(floor.Revision)
@@ -88,4 +102,10 @@ func (e *Epoch) agrees(seen uint64, reading Reading, doubted bool) (Outcome, err
 		return OutcomeError, err
 	}
 	return OutcomeOK, nil
+}
+
+// endOf reports whether err is but the end of ctx, which says nothing of the connection.
+func endOf(ctx context.Context, err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, context.Cause(ctx)) || status.Code(err) == codes.Canceled || status.Code(err) == codes.DeadlineExceeded
 }

@@ -122,3 +122,28 @@ func TestSourceFindsTheRewind(t *testing.T) {
 		t.Errorf("Rewound: %v", floors.Rewound())
 	}
 }
+
+// TestWrote: a write ends the epoch that it shows to be over, once, and no other.
+func TestWrote(t *testing.T) {
+	var rewinds int
+	floors := newFloors(t, at(10), Config{Hooks: Hooks{Rewound: func(*RewoundError) { rewinds++ }}})
+	first := floors.Epoch()
+	first.Saw(5)
+	floors.Wrote(first, first.Seen(), 6)
+	floors.Wrote(first, 4, 5) // was sent before 5 was seen
+	if first.Seen() != 6 || first.Rewound() != nil {
+		t.Fatalf("seen %d, rewound %v", first.Seen(), first.Rewound())
+	}
+	floors.Wrote(first, 6, 6)
+	floors.Wrote(first, 6, 3)
+	want := RewoundError{Seen: 6, Read: 6, Evidence: EvidenceRevision}
+	if rewound := first.Rewound(); rewound == nil || *rewound != want || rewinds != 1 {
+		t.Errorf("rewound %v, told %d times", rewound, rewinds)
+	}
+	<-first.Ended()
+	floors.Renew(first)
+	floors.Wrote(first, 6, 2)
+	if _, err := floors.Next(t.Context()); err != nil || floors.Rewound() != nil || rewinds != 1 {
+		t.Errorf("the epoch after it: %v", err)
+	}
+}

@@ -18,7 +18,7 @@ var (
 	ErrTimeout = fmt.Errorf("joinnext: shared call not answered in time: %w", context.DeadlineExceeded)
 
 	// ErrAbandoned is the cause of the context of a call whose callers have all
-	// gone. No caller sees it.
+	// gone for reasons of their own. No caller sees it.
 	ErrAbandoned = errors.New("joinnext: all callers have gone")
 
 	errExited = errors.New("joinnext: the shared call ended its goroutine")
@@ -36,4 +36,12 @@ func contextError(ctx context.Context) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// abandonedBy returns the cause for a call whose last caller left with the end of ctx.
+func abandonedBy(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, ErrTimeout) {
+		return cause
+	}
+	return ErrAbandoned
 }

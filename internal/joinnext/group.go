@@ -109,7 +109,9 @@ type Config struct {
 
 // New returns a Group whose calls are made by run, one at a time, each with a
 // context of its own that ends after cfg.Timeout, when all its callers have gone, or
-// with Close; context.Cause names which.
+// with Close; context.Cause names which. Callers who have gone because the call took too
+// long, by their patience or by a context with ErrTimeout as its cause, are no reason of
+// their own: the cause is then ErrTimeout.
 //
 // run must return when its context has ended: a caller without an end of its own
 // waits for that, and so do the next call and Close. A panic of run becomes a
@@ -166,10 +168,10 @@ func (g *Group[T]) Do(ctx context.Context, beside Companion) (*Result[T], error)
 		select {
 		case <-b.done:
 		case <-ctx.Done():
-			g.leave(b, first)
+			g.leave(b, first, abandonedBy(ctx))
 			return nil, contextError(ctx)
 		case <-p.over():
-			g.leave(b, first)
+			g.leave(b, first, g.expired)
 			return nil, fmt.Errorf("%w: the caller has waited %v", ErrTimeout, g.cfg.Patience)
 		}
 		if b.err == nil || b.next == nil || !first {
@@ -236,9 +238,9 @@ func (g *Group[T]) nextLocked() *batch[T] {
 	return g.waiting
 }
 
-// leave takes a caller out whose context has ended. first tells that b is the
-// first batch that it waited for.
-func (g *Group[T]) leave(b *batch[T], first bool) {
+// leave takes a caller out whose time is over. first tells that b is the first batch
+// that it waited for. The last to leave ends the call, and why is the cause of that.
+func (g *Group[T]) leave(b *batch[T], first bool, why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if b.finished && first && b.next != nil {
@@ -257,6 +259,6 @@ func (g *Group[T]) leave(b *batch[T], first bool) {
 	case b == g.waiting:
 		g.waiting = nil // never sent
 	default:
-		b.cancel(ErrAbandoned)
+		b.cancel(why)
 	}
 }

@@ -481,7 +481,7 @@ func TestLeavingLate(t *testing.T) {
 			t.Fatalf("%d calls: it was not moved on", calls)
 		}
 		left := time.Now()
-		g.leave(first, true)
+		g.leave(first, true, ErrAbandoned)
 		g.calls.Wait()
 		if cause := <-b.causes; cause != ErrAbandoned || !time.Now().Equal(left) {
 			t.Errorf("the second call ended by %v, after %v", cause, time.Since(left))
@@ -699,5 +699,31 @@ func TestPatience(t *testing.T) {
 			t.Error("a batch is left of those who have gone")
 		}
 		g.mu.Unlock()
+	})
+}
+
+// TestImpatienceIsATimeout: where the last caller leaves because the call took too long,
+// the call is told so, whoever kept the time; else it would look like one that nobody wants.
+func TestImpatienceIsATimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
+		b := newBackend() // answers later than anybody waits
+		g := New(b.call, Config{Timeout: time.Minute, Patience: 640 * time.Millisecond, Inline: inline})
+		defer g.Close()
+		late := fmt.Errorf("late: %w", ErrTimeout)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, late)
+		defer cancel()
+		if got := <-ask(ctx, g); !errors.Is(got.err, late) || got.after != 100*time.Millisecond {
+			t.Errorf("after %v: %v", got.after, got.err)
+		}
+		if cause := <-b.causes; cause != late {
+			t.Errorf("the call was ended by %v", cause)
+		}
+		first := ask(t.Context(), g)
+		if got := <-first; !errors.Is(got.err, ErrTimeout) || got.after < 600*time.Millisecond {
+			t.Errorf("after %v: %v", got.after, got.err)
+		}
+		if cause := <-b.causes; !errors.Is(cause, ErrTimeout) {
+			t.Errorf("the call was ended by %v", cause)
+		}
 	})
 }

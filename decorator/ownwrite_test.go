@@ -1,0 +1,191 @@
+package decorator
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// create, update and remove write pod name of namespace ns, and return its revision.
+func create(ctx context.Context, s storage.Interface, name string) (uint64, error) {
+	p, out := pod("ns", name), &example.Pod{}
+	err := s.Create(ctx, podKey(p), p, out, 0)
+	return versionOf(out), err
+}
+
+func update(change func(*example.Pod)) func(context.Context, storage.Interface, string) (uint64, error) {
+	return func(ctx context.Context, s storage.Interface, name string) (uint64, error) {
+		out := &example.Pod{}
+		err := s.GuaranteedUpdate(ctx, podKey(pod("ns", name)), out, true, nil,
+			storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+				p := obj.DeepCopyObject().(*example.Pod)
+				p.Namespace, p.Name = "ns", name
+				change(p)
+				return p, nil
+			}), nil)
+		return versionOf(out), err
+	}
+}
+
+func remove(ctx context.Context, s storage.Interface, name string) (uint64, error) {
+	out := &example.Pod{}
+	err := s.Delete(ctx, podKey(pod("ns", name)), out, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+	return versionOf(out), err
+}
+
+func versionOf(p *example.Pod) uint64 {
+	revision, _ := storage.APIObjectVersioner{}.ObjectResourceVersion(p)
+	return revision
+}
+
+// TestOwnWriteShowsRewind: a write that is acknowledged below what was seen before it was
+// sent shows that the history went back, at once: no read at its revision is answered from
+// the history of before, of which the cache has had that number.
+func TestOwnWriteShowsRewind(t *testing.T) {
+	relabel := update(func(p *example.Pod) { p.Labels = map[string]string{"app": "new"} })
+	for name, row := range map[string]struct {
+		write func(context.Context, storage.Interface, string) (uint64, error)
+		pod   string
+		reads int64 // of the Source
+	}{
+		"create":            {create, "new", 0},
+		"update":            {relabel, "a", 1},
+		"update that makes": {relabel, "new", 1},
+		"delete":            {remove, "a", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, setup{}, func(t *testing.T, r *rig) {
+				r.put("a")
+				for _, lost := range []string{"b", "c", "d", "e"} {
+					r.put(lost)
+				}
+				if _, err := list(t.Context(), r.store, everything("")); err != nil {
+					t.Fatal(err)
+				}
+				r.cached.Hold() // the cache does not notice by itself
+				if err := r.memory.Restore(2); err != nil {
+					t.Fatal(err)
+				}
+				before := r.floorReads()
+				written, err := row.write(t.Context(), r.store, row.pod)
+				if err != nil || written != 3 {
+					t.Fatalf("written at %d, %v; want 3", written, err)
+				}
+				if n := r.floorReads() - before; n != row.reads {
+					t.Errorf("%d reads of the source, want %d", n, row.reads)
+				}
+				rv := formatRevision(written)
+				all := reads(rv)
+				all["watch from N"] = func(ctx context.Context, s storage.Interface) error { return openAndStop(ctx, s, nil) }
+				all["page"] = func(ctx context.Context, s storage.Interface) error {
+					_, err := list(ctx, s, exactReads(written)["a page"])
+					return err
+				}
+				for read, do := range all {
+					err := do(t.Context(), r.store)
+					if rewound, ok := errors.AsType[*RewoundError](err); !ok || rewound.Seen != 6 || rewound.Read != 3 {
+						t.Errorf("%s at %s: got %v, want a rewind from 6 to 3", read, rv, err)
+					}
+				}
+				// And once more it is no other rewind.
+				if _, err := row.write(t.Context(), r.store, "again"); name != "delete" && err != nil {
+					t.Error(err)
+				}
+				if n := count(t, r.backend.metrics.Rewinds.WithLabelValues("default", "revision")); n != 1 {
+					t.Errorf("%v rewinds were counted", n)
+				}
+			})
+		})
+	}
+}
+
+// TestOwnWriteAtWhatWasSeen: a write makes a revision that there was not.
+func TestOwnWriteAtWhatWasSeen(t *testing.T) {
+	rewind(t, Config{}, func(t *testing.T, r *rig) {
+		if written, err := create(t.Context(), r.store, "c"); err != nil || written != 3 {
+			t.Fatalf("written at %d, %v; want 3", written, err)
+		}
+		for verb, read := range reads("3") {
+			if _, rewound := errors.AsType[*RewoundError](read(t.Context(), r.store)); !rewound {
+				t.Errorf("%s: answered from the history of before", verb)
+			}
+		}
+	})
+}
+
+// TestOwnWriteIsNoRewind: what only looks like one.
+func TestOwnWriteIsNoRewind(t *testing.T) {
+	same := update(func(*example.Pod) {})
+	for name, row := range map[string]struct {
+		write func(context.Context, storage.Interface, string) (uint64, error)
+		inner func(storage.Interface) storage.Interface
+		reads int64
+	}{
+		"an update that changes nothing": {write: same},
+		"a storage that answers a Delete with the object as it was": {
+			write: remove, reads: 1,
+			inner: func(s storage.Interface) storage.Interface { return oldDelete{s} },
+		},
+		"a write acknowledged after a later one": {
+			write: create,
+			inner: func(s storage.Interface) storage.Interface { return lateCreate{s} },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, setup{inner: row.inner}, func(t *testing.T, r *rig) {
+				name := "a"
+				r.put(name)
+				r.put("b")
+				if _, err := list(t.Context(), r.store, everything("")); err != nil {
+					t.Fatal(err)
+				}
+				if row.inner != nil && row.reads == 0 {
+					name = "slow"
+					go func() {
+						time.Sleep(time.Second)
+						if _, err := create(t.Context(), r.store, "quick"); err != nil {
+							t.Error(err)
+						}
+					}()
+				}
+				before := r.floorReads()
+				if _, err := row.write(t.Context(), r.store, name); err != nil {
+					t.Fatal(err)
+				}
+				if n := r.floorReads() - before; n != row.reads {
+					t.Errorf("%d reads of the source, want %d", n, row.reads)
+				}
+				if _, err := list(t.Context(), r.store, everything("")); err != nil || r.backend.floors.Rewound() != nil {
+					t.Errorf("%v, rewound: %v", err, r.backend.floors.Rewound())
+				}
+			})
+		})
+	}
+}
+
+// oldDelete answers a Delete with the revision that the object had.
+type oldDelete struct{ storage.Interface }
+
+func (s oldDelete) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
+	validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions) error {
+	if err := s.Interface.Get(ctx, key, storage.GetOptions{}, out); err != nil {
+		return err
+	}
+	return s.Interface.Delete(ctx, key, &example.Pod{}, preconditions, validate, cached, opts)
+}
+
+// lateCreate tells of the creation of pod "slow" two seconds later.
+type lateCreate struct{ storage.Interface }
+
+func (s lateCreate) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	err := s.Interface.Create(ctx, key, obj, out, ttl)
+	if obj.(*example.Pod).Name == "slow" {
+		time.Sleep(2 * time.Second)
+	}
+	return err
+}
