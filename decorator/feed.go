@@ -48,6 +48,8 @@ type Feed struct {
 	keysOnce sync.Once
 	keysErr  error
 	keys     atomic.Pointer[storage.KeysFunc]
+	// fillError is why the newest fill of the cache failed; nil: none has since it was filled.
+	fillError atomic.Pointer[error]
 
 	quiet     chan struct{}
 	quietOnce sync.Once
@@ -84,6 +86,7 @@ func (f *Feed) Watch(ctx context.Context, key string, opts storage.ListOptions) 
 	if err != nil {
 		// What the old watch delivered is still what the cache has.
 		f.watch = &feedWatch{done: closedChannel, at: from, objects: held}
+		f.fillFailed(err)
 		return nil, err
 	}
 	f.watch, f.listed = w, 0
@@ -160,6 +163,7 @@ func (f *Feed) applied(revision uint64) {
 	f.standing.Store(false)
 	f.epoch.Saw(revision)
 	f.stream.Applied(revision)
+	f.fillError.Store(nil)
 	f.fills.ended()
 }
 
@@ -266,7 +270,11 @@ func (f *Feed) GetList(ctx context.Context, key string, opts storage.ListOptions
 	if err == nil {
 		err = f.backend.hide(list)
 	}
-	if err != nil || !f.isFill(key, opts) {
+	if !f.isFill(key, opts) {
+		return err
+	}
+	if err != nil {
+		f.fillFailed(err)
 		return err
 	}
 	if accessor, err := meta.ListAccessor(list); err == nil {

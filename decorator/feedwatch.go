@@ -181,6 +181,9 @@ func (w *feedWatch) guarded(event watch.Event) (more bool) {
 // handle passes one item on. It is false when the watch is over.
 func (w *feedWatch) handle(event watch.Event) bool {
 	if event.Type == watch.Error {
+		if w.phase != phaseSteady {
+			w.feed.fillFailedBy(event)
+		}
 		return w.send(event)
 	}
 	object, err := meta.Accessor(event.Object)

@@ -2,6 +2,7 @@ package decorator
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,11 +34,15 @@ func (s *Store) Distrust() {
 // or nil: the history that it is from has gone back, or it was found to be wrong.
 func (s *Store) loss(watch bool) error {
 	if rewound := s.epoch.Rewound(); rewound != nil {
-		return newFailure(rewound, nil, watch)
+		return newFailure(rewound, s.unfilled(), watch)
 	}
 	select {
 	case <-s.distrust.found:
-		return newFailure(ErrNotReady, errInconsistent, watch)
+		cause := errInconsistent
+		if why := s.unfilled(); why != nil {
+			cause = fmt.Errorf("%w; %w", errInconsistent, why)
+		}
+		return newFailure(ErrNotReady, cause, watch)
 	default:
 		return nil
 	}

@@ -153,11 +153,14 @@ func (r *read) direct() (bool, error) {
 	return !r.route.ungated && choice.first(r.store.resource.Feed) == StrategyDirect, nil
 }
 
-// lostOr is why the cache is lost, which is more to the point than what came of it, or
-// err where it is not.
+// lostOr returns why the cache is lost, or why it could not be filled, which is more to the
+// point than what came of it; err where it is neither.
 func (r *read) lostOr(err error) error {
 	if lost := r.store.loss(r.verb == verbWatch); lost != nil {
 		return lost
+	}
+	if errors.Is(err, ErrNotReady) {
+		return newFailure(ErrNotReady, r.store.unfilled(), r.verb == verbWatch)
 	}
 	return err
 }

@@ -22,7 +22,8 @@ type Store struct {
 	router   router
 	epoch    *freshness.Epoch // the history that the cache is of
 	distrust distrust
-	healed   atomic.Bool // a Healing has another in its place
+	aside    atomic.Bool            // a Healing has another in this one's place, or not yet this one
+	refill   atomic.Pointer[refill] // lost under a Healing; nil: not
 	stream   *progress.Stream
 	tears    *tears
 	fills    *fills
