@@ -162,9 +162,13 @@ func (f *Feed) whole(key string, opts storage.ListOptions) bool {
 func (f *Feed) applied(revision uint64) {
 	f.standing.Store(false)
 	f.epoch.Saw(revision)
+	filled := f.stream.Revision() == 0 || f.fillError.Load() != nil
 	f.stream.Applied(revision)
-	f.fillError.Store(nil)
 	f.fills.ended()
+	if filled {
+		f.fillError.Store(nil)
+		f.backend.chooser.recovering()
+	}
 }
 
 // Quiet lets the cache's watch deliver nothing any more, so that the cache can be

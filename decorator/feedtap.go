@@ -23,6 +23,7 @@ func (w *feedWatch) Opened(kick func(context.Context) error) {
 	}
 	w.feed.tapped.Store(true)
 	w.feed.stream.Rebound()
+	w.feed.backend.chooser.recovering()
 }
 
 // Revision is progress.Tap: it comes before the raw storage sees the events.

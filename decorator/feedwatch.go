@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rvfloor/rvfloor/internal/guard"
+	"github.com/rvfloor/rvfloor/internal/monotonic"
 )
 
 // delivery is how far a watch has brought the cache.
@@ -66,7 +67,7 @@ type feedWatch struct {
 	tapped     tapped
 	progressed chan struct{}
 	claims     chan claim
-	asked      atomic.Int64 // unix time in ns of the first kick since anything came; 0: none
+	asked      monotonic.Atomic // the first kick since anything came; 0: none
 
 	// Owned by run, and by Feed.Watch after done.
 	phase   phase

@@ -267,6 +267,7 @@ func TestUnsoundIsNotTriedAgain(t *testing.T) {
 	bubble(t, s, func(t *testing.T, r *rig) {
 		r.backend.SetProperties(sane)
 		r.backend.chooser.failed(1000, "it is silent", StrategyRequest, StrategyNudge)
+		settled()
 		r.wantStrategy(StrategyRangeProof)
 		r.backend.chooser.found(func(p *Properties) { p.ProgressOrdered = VerdictNo })
 		r.wantStrategy(StrategyRangeProof)

@@ -148,7 +148,7 @@ func (r *read) direct() (bool, error) {
 		return false, newFailure(choice.refused, nil, r.verb == verbWatch)
 	}
 	if choice.failing {
-		r.store.backend.chooser.tryAgain(r.store)
+		r.store.backend.chooser.tryAgain()
 	}
 	return !r.route.ungated && choice.first(r.store.resource.Feed) == StrategyDirect, nil
 }

@@ -124,15 +124,17 @@ type record struct {
 	callers atomic.Uint64 // of the newest read
 	rewinds atomic.Uint64
 	failing atomic.Bool // the newest read gave no floor
+	outage  atomic.Bool // the newest that was not canceled failed
 	failure atomic.Pointer[ErrorStatus]
 }
 
 // floorRead notes a revision read. One that was canceled is no failure of the backend,
 // and no proof of its health either: its callers may have had no more patience.
-func (r *record) floorRead(info freshness.ReadInfo) {
+// It returns whether it is the first floor after a read that failed.
+func (r *record) floorRead(info freshness.ReadInfo) (recovered bool) {
 	r.failing.Store(info.Err != nil)
 	if info.Outcome == freshness.OutcomeCanceled {
-		return
+		return false
 	}
 	now := time.Now()
 	r.reads.Add(1)
@@ -142,6 +144,7 @@ func (r *record) floorRead(info freshness.ReadInfo) {
 		r.failed.Add(1)
 		r.failure.Store(&ErrorStatus{Time: now, Message: info.Err.Error()})
 	}
+	return r.outage.Swap(info.Err != nil) && info.Err == nil
 }
 
 // Check is nil unless verified reads fail: the backend is rewound or refused, or Config.Probe
