@@ -115,13 +115,17 @@ func floorFailure(ctx context.Context, err error, watch bool) error {
 // API server that does not know these: client-go's reflector would try again for ever after
 // a 429, and after this it lists and watches from there.
 func (r *read) directOnly() error {
+	cause := errDirect
+	if wrong := r.store.wrong.Load(); wrong != nil {
+		cause = wrong
+	}
 	if !r.route.initial {
-		return newFailure(ErrNotFresh, errDirect, r.verb == verbWatch)
+		return newFailure(ErrNotFresh, cause, r.verb == verbWatch)
 	}
 	status := apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
-		field.Forbidden(field.NewPath("sendInitialEvents"), errDirect.Error()+"; list, and watch from there"),
+		field.Forbidden(field.NewPath("sendInitialEvents"), cause.Error()+"; list, and watch from there"),
 	})
-	return &failure{StatusError: status, kind: ErrNotFresh, cause: errDirect}
+	return &failure{StatusError: status, kind: ErrNotFresh, cause: cause}
 }
 
 // waitFailure explains why the cache did not get to target. ctx is the caller's

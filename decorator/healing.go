@@ -134,6 +134,7 @@ func (h *Healing) rebuild(old *Store, since time.Time, backoff *time.Duration) *
 		})
 		if err == nil {
 			next.Store.aside.Store(true)
+			next.Store.before.Store(old.wrong.Load())
 			old.refill.Store(&refill{since: since, next: next.Store})
 			if err = guard.Call(func() error { return next.Store.filled(h.life) }); err == nil {
 				klog.InfoS("A watch cache was built anew", "resource", old.resource.GroupResource, "seconds", time.Since(since).Seconds())

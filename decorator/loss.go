@@ -49,14 +49,14 @@ func (s *Store) loss(watch bool) error {
 }
 
 // unverified is where a read goes that needs no floor: the inner storage, and past its
-// cache when that is lost. Which reads of these the inner one answers from its cache is
+// cache when that is lost or wrong. Which reads of these the inner one answers from its cache is
 // its own affair.
 func (s *Store) unverified() (storage.Interface, error) {
 	if s.backend.Mode() != ModeVerify {
 		return s.inner, nil
 	}
 	err := s.loss(false)
-	if err == nil {
+	if err == nil && (s.wrong.Load() == nil || s.resource.Raw == nil) {
 		return s.inner, nil
 	}
 	if s.resource.Raw == nil {
@@ -75,7 +75,7 @@ func (s *Store) writer(cached runtime.Object) (storage.Interface, runtime.Object
 	}
 	lost := s.loss(false)
 	switch {
-	case s.resource.Raw != nil && (lost != nil || s.backend.floors.Doubted()):
+	case s.resource.Raw != nil && (lost != nil || s.wrong.Load() != nil || s.backend.floors.Doubted()):
 		return s.resource.Raw, nil, nil
 	case lost != nil:
 		return nil, nil, lost

@@ -77,7 +77,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		}
 		wait.end(nil)
 	}
-	lossy := r.verb != verbWatch && s.backend.chooser.present().lossy
+	lossy := r.verb != verbWatch && (s.backend.chooser.present().lossy || s.wrong.Load() != nil)
 	if r.route.kind == routeLeast && s.stream.Revision() >= r.route.least && (ready || !direct) && !lossy {
 		r.target = r.route.least
 		return r.target, nil
@@ -150,7 +150,8 @@ func (r *read) direct() (bool, error) {
 	if choice.failing {
 		r.store.backend.chooser.tryAgain()
 	}
-	return !r.route.ungated && choice.first(r.store.resource.Feed) == StrategyDirect, nil
+	wrong := r.store.wrong.Load() != nil
+	return !r.route.ungated && (wrong || choice.first(r.store.resource.Feed) == StrategyDirect), nil
 }
 
 // lostOr returns why the cache is lost, or why it could not be filled, which is more to the

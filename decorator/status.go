@@ -95,6 +95,9 @@ type ResourceStatus struct {
 	// Unfilled is why it, or the one that is to take a lost one's place, could not be filled
 	// when that was last tried; empty: it is filled, or nothing has failed.
 	Unfilled string `json:"unfilled,omitempty"`
+	// Inconsistent is in what the cache was found to differ from the backend; empty: it was
+	// not. Reads go past it.
+	Inconsistent string `json:"inconsistent,omitempty"`
 	// Floor is that of the newest gated read, Applied what the cache is known to
 	// have, Lag by how much it is behind.
 	Floor   uint64 `json:"floor"`
@@ -263,6 +266,9 @@ func (s *Store) status() ResourceStatus {
 	}
 	out.Lag = max(out.Floor, out.Applied) - out.Applied
 	out.AheadPaid, out.AheadSent = s.stream.AheadPaid()
+	if wrong := s.wrong.Load(); wrong != nil {
+		out.Inconsistent = wrong.Error()
+	}
 	if why := s.unfilled(); why != nil {
 		out.Unfilled = why.Error()
 	}
