@@ -2,6 +2,7 @@ package decorator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -134,7 +135,8 @@ func (c *chooser) failed(target uint64, reason string, failed ...Strategy) {
 		defer c.judging.Store(false)
 		ctx, cancel := context.WithTimeout(ctx, trialTime)
 		defer cancel()
-		if _, err := c.backend.floors.Within(ctx, floorNow); err == nil {
+		_, err := c.backend.floors.Within(ctx, floorNow)
+		if _, rewound := errors.AsType[*RewoundError](err); err == nil || rewound { // it answers
 			c.fail(reason, failed...)
 		}
 	})

@@ -412,6 +412,7 @@ func TestAnotherHistory(t *testing.T) {
 			t.Fatal("no rewind was found")
 		}
 		r.backend.chooser.failed(500, "it does not work", StrategyNudge)
+		settled()
 		r.wantStrategy(StrategyDirect)
 
 		r.backend.floors.Renew(r.backend.floors.Epoch())
