@@ -8,6 +8,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 )
 
@@ -57,6 +58,7 @@ func TapFrom(ctx context.Context) (Tap, bool) {
 // that nothing closes.
 type Watcher struct {
 	client *clientv3.Client
+	conn   grpc.ClientConnInterface // of tapped watches
 	shared clientv3.Watcher
 	life   context.Context // ends with Close
 	end    context.CancelFunc
@@ -70,9 +72,18 @@ type Watcher struct {
 var _ clientv3.Watcher = (*Watcher)(nil)
 
 // NewWatcher returns a Watcher over the connection of client.
+//
+// A connection takes as many watches as its server allows streams (etcd's
+// --max-concurrent-streams); those beyond wait for ever. See NewWatcherOver.
 func NewWatcher(client *clientv3.Client) *Watcher {
+	return NewWatcherOver(client, client.ActiveConnection())
+}
+
+// NewWatcherOver returns a Watcher whose tapped watches open their streams on conn, which
+// may be more than one connection.
+func NewWatcherOver(client *clientv3.Client, conn grpc.ClientConnInterface) *Watcher {
 	life, end := context.WithCancel(context.Background())
-	return &Watcher{client: client, shared: clientv3.NewWatcher(client), life: life, end: end, sharing: map[string]int{}}
+	return &Watcher{client: client, conn: conn, shared: clientv3.NewWatcher(client), life: life, end: end, sharing: map[string]int{}}
 }
 
 // Watch is clientv3.Watcher.Watch. As there, ctx must be cancelled when the watch
@@ -141,7 +152,7 @@ func (w *Watcher) Close() error {
 // serve runs one tapped watch from its opening to its end.
 func (w *Watcher) serve(ctx context.Context, tap Tap, out chan<- clientv3.WatchResponse, key string, opts []clientv3.OpOption) {
 	defer close(out)
-	line := &line{WatchClient: pb.NewWatchClient(w.client.ActiveConnection()), tap: tap}
+	line := &line{WatchClient: pb.NewWatchClient(w.conn), tap: tap}
 	defer line.close()
 	own := clientv3.NewWatchFromWatchClient(line, w.client)
 	defer own.Close()
