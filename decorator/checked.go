@@ -14,6 +14,9 @@ import (
 type Checked struct {
 	store *Store
 	cache CheckedCache
+	// checking is the context of the checker's newest list, which ends with it.
+	checking      context.Context
+	cannotCompare error // a test's
 }
 
 // CheckedCache is the part of a Cacher that the checker talks to.
@@ -31,15 +34,34 @@ func (c *Checked) Ready() bool { return c.cache.Ready() }
 // GetList lists the cache between two revisions: one that the cache has in part would be
 // found to differ from the backend's.
 func (c *Checked) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	c.checking = ctx
+	return c.list(ctx, key, opts, list)
+}
+
+func (c *Checked) list(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	r := read{store: c.store, ctx: ctx, verb: verbList, arrived: time.Now()}
 	_, err := r.list(key, &opts, list, 0)
 	return err
 }
 
-// MarkConsistent tells the cache, and distrusts the Store of one that is not.
+// MarkConsistent tells the cache. The reads of one that is not consistent go past it, and a
+// Healing builds another; but not again and again, see foundInconsistent.
 func (c *Checked) MarkConsistent(consistent bool) {
 	c.cache.MarkConsistent(consistent)
-	if !consistent {
-		c.store.Distrust()
+	if consistent {
+		c.store.foundConsistent()
+		return
 	}
+	ctx := c.checking
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	defer cancel()
+	c.store.foundInconsistent(func() (*difference, error) {
+		if c.cannotCompare != nil {
+			return nil, c.cannotCompare
+		}
+		return c.compare(ctx)
+	})
 }

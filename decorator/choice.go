@@ -1,6 +1,8 @@
 package decorator
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -40,6 +42,7 @@ type chooser struct {
 	backend *Backend
 	choice  atomic.Pointer[choice]
 	trials  trials
+	judging atomic.Bool // a failure is looked into
 
 	mu       sync.Mutex
 	seen     *Properties   // nil: nobody has looked
@@ -133,15 +136,32 @@ var unprobed = Properties{LinearizableFloor: VerdictYes, OneRevisionSpace: Verdi
 
 // failed is that a strategy does not work, while it is the present one and another is
 // sound. target is what a cache could not be brought to: where another cache had an answer
-// at or above it, it is not the backend.
+// at or above it, it is not the backend; and where no floor can be read either, it is an
+// outage and not the strategy, which would be found to have failed when all is well again.
 func (c *chooser) failed(target uint64, reason string, failed ...Strategy) {
 	elsewhere := false
 	c.backend.caches(func(feed *Feed, _ *progress.Stream) {
 		elsewhere = elsewhere || feed != nil && feed.epoch.Rewound() == nil && feed.reply.Load() >= target
 	})
-	if elsewhere {
+	if elsewhere || !c.judging.CompareAndSwap(false, true) {
 		return
 	}
+	c.trials.beside(func(ctx context.Context) {
+		defer c.judging.Store(false)
+		ctx, cancel := context.WithTimeout(ctx, trialTime)
+		defer cancel()
+		_, err := c.backend.floors.Within(ctx, floorNow)
+		if _, rewound := errors.AsType[*RewoundError](err); err == nil || rewound { // it answers
+			c.fail(reason, failed...)
+		}
+	})
+}
+
+// floorNow is how old a floor may be that shows that there is no outage: readers who wait for
+// a mute watch have had one read just now.
+const floorNow = 100 * time.Millisecond
+
+func (c *chooser) fail(reason string, failed ...Strategy) {
 	c.mu.Lock()
 	present := c.present()
 	var moved bool

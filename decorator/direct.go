@@ -195,7 +195,7 @@ func (s *Store) goesOnDirectly(opts *storage.ListOptions) bool {
 	switch {
 	case err != nil || at <= 0:
 		return false
-	case s.backend.chooser.present().first(s.resource.Feed) == StrategyDirect:
+	case s.wrong.Load() != nil, s.backend.chooser.present().first(s.resource.Feed) == StrategyDirect:
 		return true
 	}
 	return s.backend.cfg.OnUnverified == UnverifiedDirect && uint64(at) > s.stream.Revision()

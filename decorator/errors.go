@@ -125,7 +125,7 @@ func floorFailure(ctx context.Context, err error, watch bool) error {
 // API server that does not know these: client-go's reflector would try again for ever after
 // a 429, and after this it lists and watches from there.
 func (r *read) directOnly() error {
-	why := cmp.Or(r.store.wiring.fails(), errDirect)
+	why := cmp.Or(r.store.wiring.fails(), r.store.differs(), errDirect)
 	if !r.route.initial {
 		return newFailure(ErrNotFresh, why, r.verb == verbWatch)
 	}

@@ -54,6 +54,8 @@ type Feed struct {
 	keysOnce sync.Once
 	keysErr  error
 	keys     atomic.Pointer[storage.KeysFunc]
+	// fillError is why the newest fill of the cache failed; nil: none has since it was filled.
+	fillError atomic.Pointer[error]
 
 	quiet     chan struct{}
 	quietOnce sync.Once
@@ -96,6 +98,7 @@ func (f *Feed) Watch(ctx context.Context, key string, opts storage.ListOptions) 
 	if err != nil {
 		// What the old watch delivered is still what the cache has.
 		f.watch = &feedWatch{done: closedChannel, at: from, objects: held}
+		f.fillFailed(err)
 		return nil, err
 	}
 	f.watch, f.listed = w, 0
@@ -173,8 +176,13 @@ func (f *Feed) whole(key string, opts storage.ListOptions) bool {
 func (f *Feed) applied(revision uint64) {
 	f.standing.Store(false)
 	f.epoch.Saw(revision)
+	filled := f.stream.Revision() == 0 || f.fillError.Load() != nil
 	f.stream.Applied(revision)
 	f.fills.ended()
+	if filled {
+		f.fillError.Store(nil)
+		f.backend.chooser.recovering()
+	}
 }
 
 // serves is false for another cache than that of an earlier call, where they can be told apart.
@@ -293,7 +301,11 @@ func (f *Feed) GetList(ctx context.Context, key string, opts storage.ListOptions
 	if err == nil {
 		err = f.backend.hide(list)
 	}
-	if err != nil || !f.isFill(key, opts) {
+	if !f.isFill(key, opts) {
+		return err
+	}
+	if err != nil {
+		f.fillFailed(err)
 		return err
 	}
 	if accessor, err := meta.ListAccessor(list); err == nil {

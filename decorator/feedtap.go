@@ -25,6 +25,7 @@ func (w *feedWatch) Opened(kick func(context.Context) error) {
 	}
 	w.feed.tapped.Store(true)
 	w.feed.stream.Rebound()
+	w.feed.backend.chooser.recovering()
 }
 
 // Called is progress.CallTap.

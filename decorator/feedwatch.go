@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rvfloor/rvfloor/internal/guard"
+	"github.com/rvfloor/rvfloor/internal/monotonic"
 )
 
 // delivery is how far a watch has brought the cache.
@@ -70,7 +71,7 @@ type feedWatch struct {
 	called     atomic.Bool               // its context went into a gRPC call
 	heard      atomic.Bool               // Opened was called
 	strayed    atomic.Pointer[time.Time] // when a kick first met stray; nil: none has
-	asked      atomic.Int64              // unix time in ns of the first kick since anything came; 0: none
+	asked      monotonic.Atomic          // the first kick since anything came; 0: none
 
 	// Owned by run, and by Feed.Watch after done.
 	phase   phase
@@ -198,6 +199,9 @@ func (w *feedWatch) guarded(event watch.Event) (more bool) {
 // handle passes one item on. It is false when the watch is over.
 func (w *feedWatch) handle(event watch.Event) bool {
 	if event.Type == watch.Error {
+		if w.phase != phaseSteady {
+			w.feed.fillFailedBy(event)
+		}
 		return w.send(event)
 	}
 	object, err := meta.Accessor(event.Object)

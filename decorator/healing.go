@@ -16,8 +16,11 @@ import (
 // Healing is a storage.Interface over a Store, which it has built anew, with its cache,
 // when the backend's history has gone back or the cache was found to be wrong. From that
 // moment until the new cache is filled the old Store answers, whose reads fail and whose
-// writes go past the cache. The watches that the old Store had opened end then, and whoever
+// writes go past the cache. The watches that the old Store had opened end at once, and whoever
 // asks to go on from a revision that may be lost gets 410, so that clients list again.
+//
+// Where the new cache cannot be filled, reads say why and Status has it, and after a minute
+// the resource no longer keeps Backend.Check from being nil.
 //
 // It begins another epoch of the Backend's floors: a Store of the same Backend without
 // a Healing goes on to fail.
@@ -79,21 +82,26 @@ func (h *Healing) run() {
 			return
 		}
 		g.Store.abandon()
-		lost := g.Store.highest()
-		if time.Since(built) >= calmAfter {
+		now := time.Now()
+		g.Store.refill.Store(&refill{since: now})
+		// Whoever is stopped comes back to what is said here. The watches are not left until
+		// there is another cache: they would bring events of the new history.
+		lost := resumption{base: nowhere, lost: g.Store.highest(), until: now.Add(comeBack)}
+		h.resumes.Store(&lost)
+		g.watches.end()
+		if now.Sub(built) >= calmAfter {
 			backoff = 0
 		}
-		next := h.rebuild(g.Store, &backoff)
+		next := h.rebuild(g.Store, now, &backoff)
 		if next == nil {
 			return
 		}
-		// Whoever is stopped comes back to what is said here.
 		built = time.Now()
-		h.resumes.Store(&resumption{base: next.Store.stream.Revision(), lost: lost, until: built.Add(comeBack)})
+		h.resumes.Store(&resumption{base: next.Store.stream.Revision(), lost: lost.lost, until: lost.until})
+		next.Store.aside.Store(false)
 		h.present.Store(next)
-		g.watches.end()
+		g.Store.aside.Store(true)
 		g.Store.observe.reopened(reason)
-		g.Store.healed.Store(true)
 		g.retire()
 		h.running.Go(func() {
 			select {
@@ -107,8 +115,10 @@ func (h *Healing) run() {
 
 // rebuild returns the next generation, with a cache that is filled, or nil when the
 // Healing was closed.
-func (h *Healing) rebuild(old *Store, backoff *time.Duration) *generation {
-	began := time.Now()
+func (h *Healing) rebuild(old *Store, since time.Time, backoff *time.Duration) *generation {
+	ctx, done := context.WithCancel(h.life)
+	defer done()
+	h.running.Go(func() { old.tellOverdue(ctx) })
 	for {
 		select {
 		case <-time.After(*backoff):
@@ -123,12 +133,16 @@ func (h *Healing) rebuild(old *Store, backoff *time.Duration) *generation {
 			return err
 		})
 		if err == nil {
+			next.Store.aside.Store(true)
+			next.Store.before.Store(old.wrong.Load())
+			old.refill.Store(&refill{since: since, next: next.Store})
 			if err = guard.Call(func() error { return next.Store.filled(h.life) }); err == nil {
-				klog.InfoS("A watch cache was built anew", "resource", old.resource.GroupResource, "seconds", time.Since(began).Seconds())
+				klog.InfoS("A watch cache was built anew", "resource", old.resource.GroupResource, "seconds", time.Since(since).Seconds())
 				return newGeneration(next)
 			}
 			newGeneration(next).shut()
 		}
+		old.refill.Store(&refill{since: since, err: err})
 		if h.life.Err() == nil {
 			klog.ErrorS(err, "A watch cache could not be built anew; it is tried again", "resource", old.resource.GroupResource, "after", *backoff, "stack", guard.Stack(err))
 		}

@@ -2,6 +2,7 @@ package decorator
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,25 +34,29 @@ func (s *Store) Distrust() {
 // or nil: the history that it is from has gone back, or it was found to be wrong.
 func (s *Store) loss(watch bool) error {
 	if rewound := s.epoch.Rewound(); rewound != nil {
-		return newFailure(rewound, nil, watch)
+		return newFailure(rewound, s.unfilled(), watch)
 	}
 	select {
 	case <-s.distrust.found:
-		return newFailure(ErrNotReady, errInconsistent, watch)
+		cause := errInconsistent
+		if why := s.unfilled(); why != nil {
+			cause = fmt.Errorf("%w; %w", errInconsistent, why)
+		}
+		return newFailure(ErrNotReady, cause, watch)
 	default:
 		return nil
 	}
 }
 
 // unverified is where a read goes that needs no floor: the inner storage, and past its
-// cache when that is lost. Which reads of these the inner one answers from its cache is
+// cache when that is lost or wrong. Which reads of these the inner one answers from its cache is
 // its own affair.
 func (s *Store) unverified() (storage.Interface, error) {
 	if s.backend.Mode() != ModeVerify {
 		return s.inner, nil
 	}
 	err := s.loss(false)
-	if err == nil {
+	if err == nil && (s.wrong.Load() == nil || s.resource.Raw == nil) {
 		return s.inner, nil
 	}
 	if s.resource.Raw == nil {
@@ -70,7 +75,7 @@ func (s *Store) writer(cached runtime.Object) (storage.Interface, runtime.Object
 	}
 	lost := s.loss(false)
 	switch {
-	case s.resource.Raw != nil && (lost != nil || s.backend.floors.Doubted()):
+	case s.resource.Raw != nil && (lost != nil || s.wrong.Load() != nil || s.backend.floors.Doubted()):
 		return s.resource.Raw, nil, nil
 	case lost != nil:
 		return nil, nil, lost

@@ -267,6 +267,7 @@ func TestUnsoundIsNotTriedAgain(t *testing.T) {
 	bubble(t, s, func(t *testing.T, r *rig) {
 		r.backend.SetProperties(sane)
 		r.backend.chooser.failed(1000, "it is silent", StrategyRequest, StrategyNudge)
+		settled()
 		r.wantStrategy(StrategyRangeProof)
 		r.backend.chooser.found(func(p *Properties) { p.ProgressOrdered = VerdictNo })
 		r.wantStrategy(StrategyRangeProof)
@@ -411,6 +412,7 @@ func TestAnotherHistory(t *testing.T) {
 			t.Fatal("no rewind was found")
 		}
 		r.backend.chooser.failed(500, "it does not work", StrategyNudge)
+		settled()
 		r.wantStrategy(StrategyDirect)
 
 		r.backend.floors.Renew(r.backend.floors.Epoch())

@@ -9,6 +9,7 @@ import (
 	"github.com/rvfloor/rvfloor/freshness"
 	"github.com/rvfloor/rvfloor/internal/guard"
 	"github.com/rvfloor/rvfloor/internal/joinnext"
+	"github.com/rvfloor/rvfloor/internal/monotonic"
 	"github.com/rvfloor/rvfloor/internal/revision"
 )
 
@@ -51,7 +52,7 @@ type nudges struct {
 	backend *Backend
 	writes  *joinnext.Group[struct{}]
 	marks   atomic.Pointer[nudgeMarks] // of the newest history that there was a nudge in
-	sent    atomic.Int64               // when the newest was, unix time in ns
+	sent    monotonic.Atomic           // when the newest was
 	helped  atomic.Bool                // replies came up to what a write was made for
 }
 
@@ -107,7 +108,7 @@ func (n *nudges) answered(revision uint64) {
 }
 
 // idle is how long ago the newest write was sent.
-func (n *nudges) idle() time.Duration { return time.Since(time.Unix(0, n.sent.Load())) }
+func (n *nudges) idle() time.Duration { return n.sent.Load().Since() }
 
 func (n *nudges) send(ctx context.Context) error {
 	now := n.now()
@@ -115,7 +116,7 @@ func (n *nudges) send(ctx context.Context) error {
 	if !n.due(wanted) {
 		return nil // the write before was for these as well
 	}
-	n.sent.Store(time.Now().UnixNano())
+	n.sent.Store(monotonic.Now())
 	now.tried.Raise(wanted)
 	nudger, ok := n.backend.cfg.Source.(Nudger)
 	err := errNoNudger

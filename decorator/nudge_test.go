@@ -213,6 +213,7 @@ func TestNudgesAreNotLeftUntried(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.backend.stoodStill(StrategyNudge, target)
+		settled()
 		r.wantStrategy(StrategyDirect)
 	})
 }

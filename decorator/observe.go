@@ -270,7 +270,9 @@ func (b *Backend) floorHooks() freshness.Hooks {
 			}
 			duration.Observe(info.Duration.Seconds())
 			callers.Observe(float64(info.Callers))
-			b.record.floorRead(info)
+			if b.record.floorRead(info) {
+				b.chooser.recovering()
+			}
 		},
 		Rewound: func(err *RewoundError) {
 			b.metrics.Rewinds.WithLabelValues(name, err.Evidence).Inc()

@@ -1,6 +1,7 @@
 package decorator
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -63,8 +64,8 @@ func (w *openWatch) Stop() {
 
 // resumption says from which revisions a watch may go on after a cache was lost.
 type resumption struct {
-	// base is where the present cache began. A revision below may be of the lost history,
-	// or lack what the lost cache lacked.
+	// base is where the present cache began, nowhere until there is one. A revision below may
+	// be of the lost history, or lack what the lost cache lacked.
 	base uint64
 	// lost is the highest revision that the lost cache can have answered. Up to it the new
 	// history may by now have the same numbers, so for a while, until all who were
@@ -72,6 +73,9 @@ type resumption struct {
 	lost  uint64
 	until time.Time
 }
+
+// nowhere is above all revisions.
+const nowhere = math.MaxUint64
 
 // comeBack is for how long clients come back whose watches were stopped: client-go's at
 // once.

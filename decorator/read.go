@@ -78,7 +78,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		}
 		wait.end(nil)
 	}
-	lossy := r.verb != verbWatch && s.backend.chooser.present().lossy
+	lossy := r.verb != verbWatch && (s.backend.chooser.present().lossy || s.wrong.Load() != nil)
 	if r.route.kind == routeLeast && s.stream.Revision() >= r.route.least && (ready || !direct) && !lossy {
 		r.target = r.route.least
 		return r.target, nil
@@ -152,16 +152,20 @@ func (r *read) direct() (bool, error) {
 		return false, newFailure(choice.refused, nil, r.verb == verbWatch)
 	}
 	if choice.failing {
-		r.store.backend.chooser.tryAgain(r.store)
+		r.store.backend.chooser.tryAgain()
 	}
-	return !r.route.ungated && (choice.first(r.store.resource.Feed) == StrategyDirect || r.store.wiring.present.Load() != nil), nil
+	past := choice.first(r.store.resource.Feed) == StrategyDirect || r.store.wiring.present.Load() != nil || r.store.wrong.Load() != nil
+	return past && !r.route.ungated, nil
 }
 
-// lostOr is why the cache is lost, which is more to the point than what came of it, or
-// err where it is not.
+// lostOr returns why the cache is lost, or why it could not be filled, which is more to the
+// point than what came of it; err where it is neither.
 func (r *read) lostOr(err error) error {
 	if lost := r.store.loss(r.verb == verbWatch); lost != nil {
 		return lost
+	}
+	if errors.Is(err, ErrNotReady) {
+		return newFailure(ErrNotReady, r.store.unfilled(), r.verb == verbWatch)
 	}
 	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/rvfloor/rvfloor/internal/monotonic"
 )
 
 // request is StrategyRequest: it asks for progress on the cache's newest watch.
@@ -90,6 +92,5 @@ func (f *Feed) kickNow() bool {
 // reads from several members tells these apart by the reads that it is sent, and
 // readers who wait for the watch send none.
 func (w *feedWatch) mute() bool {
-	now := time.Now().UnixNano()
-	return !w.asked.CompareAndSwap(0, now) && now-w.asked.Load() > int64(muteAfter)
+	return !w.asked.CompareAndSwap(0, monotonic.Now()) && w.asked.Load().Since() > muteAfter
 }

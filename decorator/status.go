@@ -90,8 +90,14 @@ type ResourceStatus struct {
 	Prefix   string `json:"prefix"`
 	// Feed says whether the cache watches through a Feed, or a pilot asks it.
 	Feed bool `json:"feed"`
-	// Ready says whether the cache is filled.
+	// Ready says whether the cache is filled, and not lost.
 	Ready bool `json:"ready"`
+	// Unfilled is why it, or the one that is to take a lost one's place, could not be filled
+	// when that was last tried; empty: it is filled, or nothing has failed.
+	Unfilled string `json:"unfilled,omitempty"`
+	// Inconsistent is in what the cache was found to differ from the backend; empty: it was
+	// not. Reads go past it.
+	Inconsistent string `json:"inconsistent,omitempty"`
 	// Floor is that of the newest gated read, Applied what the cache is known to
 	// have, Lag by how much it is behind.
 	Floor   uint64 `json:"floor"`
@@ -121,15 +127,17 @@ type record struct {
 	callers atomic.Uint64 // of the newest read
 	rewinds atomic.Uint64
 	failing atomic.Bool // the newest read gave no floor
+	outage  atomic.Bool // the newest that was not canceled failed
 	failure atomic.Pointer[ErrorStatus]
 }
 
 // floorRead notes a revision read. One that was canceled is no failure of the backend,
 // and no proof of its health either: its callers may have had no more patience.
-func (r *record) floorRead(info freshness.ReadInfo) {
+// It returns whether it is the first floor after a read that failed.
+func (r *record) floorRead(info freshness.ReadInfo) (recovered bool) {
 	r.failing.Store(info.Err != nil)
 	if info.Outcome == freshness.OutcomeCanceled {
-		return
+		return false
 	}
 	now := time.Now()
 	r.reads.Add(1)
@@ -139,16 +147,20 @@ func (r *record) floorRead(info freshness.ReadInfo) {
 		r.failed.Add(1)
 		r.failure.Store(&ErrorStatus{Time: now, Message: info.Err.Error()})
 	}
+	return r.outage.Swap(info.Err != nil) && info.Err == nil
 }
 
 // Check is nil unless verified reads fail: the backend is rewound or refused, or Config.Probe
 // has not looked at it yet, or the newest revision read gave no floor and neither does another
 // one, which ctx bounds. It is nil in another mode than ModeVerify, where rvfloor fails no read.
+// A resource whose cache a Healing could not fill again for a minute after a rewind is left out:
+// Status names it.
 func (b *Backend) Check(ctx context.Context) error {
 	if b.Mode() != ModeVerify {
 		return nil
 	}
-	if rewound := b.rewound(); rewound != nil {
+	overdue := func(s *Store) bool { return s.refill.Load().overdue() }
+	if rewound := b.rewound(overdue); rewound != nil {
 		return rewound
 	}
 	if b.looking() {
@@ -190,7 +202,7 @@ func (b *Backend) Status() Status {
 	if floor, ok := b.floors.Last(); ok {
 		s.Floor = &FloorStatus{Revision: floor.Revision, AgeSeconds: now.Sub(floor.SentAt).Seconds()}
 	}
-	if rewound := b.rewound(); rewound != nil {
+	if rewound := b.rewound(func(*Store) bool { return false }); rewound != nil {
 		s.Rewound = rewound.Error()
 	}
 	for _, store := range b.stores() {
@@ -202,10 +214,10 @@ func (b *Backend) Status() Status {
 	return s
 }
 
-// rewound is why reads of a Store fail, or nil.
-func (b *Backend) rewound() *RewoundError {
+// rewound returns why reads of a Store fail, or nil. Stores that may be left out are.
+func (b *Backend) rewound(overdue func(*Store) bool) *RewoundError {
 	for _, store := range b.stores() {
-		if rewound := store.epoch.Rewound(); rewound != nil {
+		if rewound := store.epoch.Rewound(); rewound != nil && !overdue(store) {
 			return rewound
 		}
 	}
@@ -217,7 +229,7 @@ func (b *Backend) stores() (open []*Store) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for c := range b.open {
-		if store, ok := c.(*Store); ok && !store.healed.Load() {
+		if store, ok := c.(*Store); ok && !store.aside.Load() {
 			open = append(open, store)
 		}
 	}
@@ -243,7 +255,7 @@ func (s *Store) status() ResourceStatus {
 		Resource:    s.resource.GroupResource.Resource,
 		Prefix:      s.resource.Prefix,
 		Feed:        s.resource.Feed != nil,
-		Ready:       s.inner.ReadinessCheck() == nil,
+		Ready:       s.inner.ReadinessCheck() == nil && s.loss(false) == nil,
 		Floor:       o.floor.Load(),
 		Applied:     s.stream.Revision(), // after the floor: it is not behind by what came meanwhile
 		Waiters:     s.stream.Waiters(),
@@ -254,6 +266,12 @@ func (s *Store) status() ResourceStatus {
 	}
 	out.Lag = max(out.Floor, out.Applied) - out.Applied
 	out.AheadPaid, out.AheadSent = s.stream.AheadPaid()
+	if wrong := s.wrong.Load(); wrong != nil {
+		out.Inconsistent = wrong.Error()
+	}
+	if why := s.unfilled(); why != nil {
+		out.Unfilled = why.Error()
+	}
 	if at := valueOf(o.lastFresh); at > 0 {
 		out.LastFresh = new(time.UnixMilli(int64(at * 1000)).UTC())
 	}

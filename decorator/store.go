@@ -22,7 +22,11 @@ type Store struct {
 	router   router
 	epoch    *freshness.Epoch // the history that the cache is of
 	distrust distrust
-	healed   atomic.Bool // a Healing has another in its place
+	wrong    atomic.Pointer[difference] // the cache differs from the backend; nil: nothing is known
+	before   atomic.Pointer[difference] // so did the one that it took the place of; nil: not, or it was found right since
+	stays    atomic.Bool                // it was told that it is not built anew
+	aside    atomic.Bool                // a Healing has another in this one's place, or not yet this one
+	refill   atomic.Pointer[refill]     // lost under a Healing; nil: not
 	stream   *progress.Stream
 	tears    *tears
 	fills    *fills

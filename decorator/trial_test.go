@@ -14,9 +14,12 @@ func TestTrialsOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		trials := newTrials()
 		begun, proceed := 0, make(chan bool)
-		trial := func(context.Context) bool {
+		trial := func(context.Context) lesson {
 			begun++
-			return <-proceed
+			if <-proceed {
+				return doesWork
+			}
+			return doesNotWork
 		}
 		wantBegun := func(want int) {
 			t.Helper()

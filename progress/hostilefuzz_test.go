@@ -216,7 +216,7 @@ type fuzzRun struct {
 func newFuzzRun(t *testing.T, starts [3]int64) *fuzzRun {
 	r := &fuzzRun{t: t, remote: &fuzzRemote{tapped: make(chan *fuzzStream, 10_000), shared: make(chan *fuzzStream, 10_000)}}
 	client := clientv3.NewCtxClient(context.Background(), clientv3.WithZapLogger(zap.NewNop()))
-	r.watcher = newWatcher(client, r.remote)
+	r.watcher = newWatcher(client, r.remote, r.remote)
 	r.tap = &fuzzTap{}
 	for i, start := range starts {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -8,6 +8,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 )
 
@@ -61,7 +62,7 @@ func TapFrom(ctx context.Context) (Tap, bool) {
 // that nothing closes.
 type Watcher struct {
 	client *clientv3.Client
-	remote pb.WatchClient
+	tapped pb.WatchClient
 	shared clientv3.Watcher
 	life   context.Context // ends with Close
 	end    context.CancelFunc
@@ -75,14 +76,23 @@ type Watcher struct {
 var _ clientv3.Watcher = (*Watcher)(nil)
 
 // NewWatcher returns a Watcher over the connection of client.
+//
+// A connection takes as many watches as its server allows streams (etcd's
+// --max-concurrent-streams); those beyond wait for ever. See NewWatcherOver.
 func NewWatcher(client *clientv3.Client) *Watcher {
-	return newWatcher(client, pb.NewWatchClient(client.ActiveConnection()))
+	return NewWatcherOver(client, client.ActiveConnection())
 }
 
-func newWatcher(client *clientv3.Client, remote pb.WatchClient) *Watcher {
+// NewWatcherOver returns a Watcher whose tapped watches open their streams on conn, which
+// may be more than one connection.
+func NewWatcherOver(client *clientv3.Client, conn grpc.ClientConnInterface) *Watcher {
+	return newWatcher(client, pb.NewWatchClient(conn), pb.NewWatchClient(client.ActiveConnection()))
+}
+
+func newWatcher(client *clientv3.Client, tapped, shared pb.WatchClient) *Watcher {
 	life, end := context.WithCancel(context.Background())
 	return &Watcher{
-		client: client, remote: remote, shared: clientv3.NewWatchFromWatchClient(checkedClient{WatchClient: remote}, client),
+		client: client, tapped: tapped, shared: clientv3.NewWatchFromWatchClient(checkedClient{WatchClient: shared}, client),
 		life: life, end: end, sharing: map[string]int{},
 	}
 }
@@ -155,7 +165,7 @@ func (w *Watcher) serve(ctx context.Context, tap Tap, out chan<- clientv3.WatchR
 	defer close(out)
 	line := &line{tap: tap}
 	defer line.close()
-	own := clientv3.NewWatchFromWatchClient(checkedClient{WatchClient: w.remote, line: line}, w.client)
+	own := clientv3.NewWatchFromWatchClient(checkedClient{WatchClient: w.tapped, line: line}, w.client)
 	defer own.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -85,7 +85,7 @@ func (r *resource) compose(s spec) error {
 
 	// Untagged watches would go over the floors' connection too, but a raw storage below a feed has none: the feed tags the
 	// cache's, and nobody else watches it.
-	client := newStoreClient(pooled, progress.NewWatcher(t.clients.floor))
+	client := newStoreClient(pooled, progress.NewWatcherOver(t.clients.floor, t.clients.streams))
 	r.layers.add("client", func() { _ = client.Close() }) // closes the watcher; the error is that its context has ended
 
 	compaction, stop := t.compactor.acquire(s.config.CompactionInterval)

@@ -17,7 +17,9 @@ import (
 const checkTimeout = time.Second
 
 // HealthCheck answers the readiness check "rvfloor", for /readyz: it fails while a backend is rewound, or refused, or was not
-// looked at yet, or no floor can be read from it. As long as floors are read it costs nothing. It is not for /livez: a restart does not bring etcd back.
+// looked at yet, or no floor can be read from it. As long as floors are read it costs nothing. It is not for /livez: a restart
+// does not bring etcd back. A resource whose cache could not be filled again for a minute after a rewind is left out, as
+// upstream's own start-up hook leaves it out: /debug/rvfloor and the resource's reads say why.
 func (b *Backends) HealthCheck() healthz.HealthChecker {
 	return healthz.NamedCheck("rvfloor", func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/klog/v2"
+
+	"github.com/rvfloor/rvfloor/internal/monotonic"
 )
 
 const (
@@ -131,7 +133,7 @@ func (m *members) connect(ctx context.Context, addr string) (net.Conn, error) {
 type memberConn struct {
 	net.Conn
 	addr  string
-	owing atomic.Int64 // unix time in ns of the first read that was overtaken since one was answered; 0: none
+	owing monotonic.Atomic // when the first read was sent that was overtaken since one was answered; 0: none
 }
 
 // LocalAddr is net.Conn.
@@ -228,11 +230,11 @@ const wasLeft = math.MaxInt64
 
 // overtaken leaves the member when it is time.
 func (m *members) overtaken(c *memberConn, sent time.Time) {
-	if c == nil || c.owing.CompareAndSwap(0, sent.UnixNano()) {
+	if c == nil || c.owing.CompareAndSwap(0, monotonic.At(sent)) {
 		return
 	}
 	owed := c.owing.Load() // 0: it has answered since
-	if owed == 0 || time.Since(time.Unix(0, owed)) < patience || !c.owing.CompareAndSwap(owed, wasLeft) {
+	if owed == 0 || owed.Since() < patience || !c.owing.CompareAndSwap(owed, wasLeft) {
 		return
 	}
 	m.mu.Lock()

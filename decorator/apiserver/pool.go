@@ -13,12 +13,14 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
-// pool holds the etcd clients of one transport: one for floors and the watches of caches, which must not stand behind a
-// big list in the same TCP connection, and a few for everything else. Upstream has one client for each resource, which
-// with many custom resources is thousands of connections (kubernetes#111622).
+// pool holds the etcd clients of one transport: one for floors and the watches of caches (see streams), which must not
+// stand behind a big list in the same TCP connection, and a few for everything else. Upstream has one client for each
+// resource, which with many custom resources is thousands of connections (kubernetes#111622).
 type pool struct {
 	floor *clientv3.Client
-	conns doubting // of the shared ones
+	// streams are those of the watches, on the floors' connection as long as that has room.
+	streams *streams
+	conns   doubting // of the shared ones
 
 	mu     sync.Mutex
 	shared []*clientv3.Client
@@ -42,8 +44,9 @@ func newPool(ctx context.Context, tc storagebackend.TransportConfig, size int, e
 	// Its windows are fixed, and wide: gRPC pings after each answer to find out how wide they should be, which costs the
 	// machine a round trip for each floor and each report of progress.
 	options := append([]grpc.DialOption{grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow)}, extra...)
+	p.streams = newStreams(nil, func(ctx context.Context) (*clientv3.Client, error) { return dialLeaving(ctx, tc, options...) })
 	group.Go(func() (err error) {
-		p.floor, err = dialLeaving(ctx, tc, options...)
+		p.floor, err = dialLeaving(ctx, tc, append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(p.streams.watchCalls)}, options...)...)
 		return err
 	})
 	for i := range p.shared {
@@ -56,6 +59,7 @@ func newPool(ctx context.Context, tc storagebackend.TransportConfig, size int, e
 		_ = p.close()
 		return nil, err
 	}
+	p.streams.conns[0].client = p.floor
 	checkFeatures(p.floor)
 	return p, nil
 }
@@ -88,7 +92,7 @@ func (p *pool) take() (*clientv3.Client, func()) {
 
 // close closes all clients, those of stores that still use them too.
 func (p *pool) close() error {
-	var errs []error
+	errs := []error{p.streams.close()}
 	for _, client := range append(p.shared, p.floor) {
 		if client != nil { // nil: it never became ready
 			errs = append(errs, client.Close())
