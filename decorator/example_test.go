@@ -19,14 +19,14 @@ import (
 // all else is put together by package watchcache.
 func Example() {
 	_ = func(client *kubernetes.Client, gr schema.GroupResource, prefix string, codec runtime.Codec, newFunc, newList func() runtime.Object) (storage.Interface, error) {
-		client.Client.Watcher = progress.NewWatcher(client.Client)
+		versioner := storage.APIObjectVersioner{}
+		client.Client.Watcher = progress.NewWatcher(client.Client) // before a storage is made with it
 		backend, err := decorator.NewBackend(decorator.Config{
 			Source: freshness.NewSentinel(client.Client, "/registry/rvfloor/sentinel"),
 		})
 		if err != nil {
 			return nil, err
 		}
-		versioner := storage.APIObjectVersioner{}
 		newRaw := func() (storage.Interface, func(), error) {
 			raw, err := etcd3.New(client, nil, codec, newFunc, newList, "/registry", prefix, gr, identity.NewEncryptCheckTransformer(),
 				etcd3.NewDefaultLeaseManagerConfig(), etcd3.NewDefaultDecoder(codec, versioner), versioner)

@@ -26,9 +26,11 @@ import (
 // Over etcd the client of the raw storage must have a progress.Watcher in its
 // Watcher field. Without one, which shows by the watch's context going into a gRPC call
 // that no progress.Tap hears of, no bookmark proves anything, and reads are answered by
-// StrategyDirect. Over a storage that is not etcd, Feed asks for progress through
-// RequestWatchProgress, and takes a revision for whole only when a later event or
-// a bookmark proves it: storage.Interface has bookmarks come after the events below them.
+// StrategyDirect. (A storage that calls something else by gRPC, and whose bookmarks are sound,
+// says so by Opened of the Tap that progress.TapFrom finds.) Over a storage that is not
+// etcd, Feed asks for progress through RequestWatchProgress, and takes a revision for whole
+// only when a later event or a bookmark proves it: storage.Interface has bookmarks come
+// after the events below them.
 type Feed struct {
 	backend  *Backend
 	resource Resource

@@ -150,7 +150,7 @@ func (s grpcStorage) Watch(ctx context.Context, key string, opts storage.ListOpt
 // get to the cache; events do as ever.
 func TestStrayProgress(t *testing.T) {
 	handmade{prefix: "/pods/", raw: overGRPC}.wire(t, func(t *testing.T, r *rig) {
-		before := r.applied()
+		before, cached := r.applied(), r.answers()
 		r.memory.Bump()
 		if err := r.cached.RequestWatchProgress(t.Context()); err != nil { // as another cache of the client does
 			t.Fatal(err)
@@ -158,6 +158,9 @@ func TestStrayProgress(t *testing.T) {
 		settled()
 		if now := r.applied(); now != before {
 			t.Errorf("the cache was at %d, and is taken to be at %d", before, now)
+		}
+		if now := r.answers(); now != cached {
+			t.Errorf("the cache answered at %s, and does at %s", cached, now)
 		}
 		if n := r.breaches(); n != 1 {
 			t.Errorf("%v breaches were told of", n)
@@ -169,6 +172,15 @@ func TestStrayProgress(t *testing.T) {
 			t.Errorf("events up to %d came, and the cache is taken to be at %d", last, now)
 		}
 	})
+}
+
+// answers is the revision that the cache answers at.
+func (r *rig) answers() string {
+	pods, err := list(r.t.Context(), r.inner, everything("0"))
+	if err != nil {
+		r.t.Error(err)
+	}
+	return pods.ResourceVersion
 }
 
 // TestLateTap: a tap that shows later mends it.
