@@ -167,6 +167,8 @@ func TestPassedOverByTheWatchBefore(t *testing.T) {
 		r.cached.CutAfter(0)
 		r.cached.Release()
 		time.Sleep(time.Minute)
+		r.memory.Bump()
+		wantNames(t, r.lists(), "a") // a proof of its own
 		r.put("b")
 		settled()
 		between := func(n uint64) bool { return p.after < n && n < p.upTo }
@@ -330,6 +332,28 @@ func TestPassedOverAhead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReachedBeforeTheProof: a watch whose revision the cache has reached by its events since
+// goes on, whatever is proven then.
+func TestReachedBeforeTheProof(t *testing.T) {
+	provable(t, Config{}, func(t *testing.T, r *rig) {
+		r.put("a")
+		settled()
+		r.cached.Hold()
+		created := r.put("x")
+		w, err := r.watchFrom(r.store, everything(formatRevision(created)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.cached.Release()
+		settled()
+		r.memory.Bump()
+		r.memory.Bump()
+		wantNames(t, r.lists(), "a", "x")
+		deleted := r.txn(memstorage.Delete("/pods/ns/x"))
+		want(t, w, "DELETED x@"+formatRevision(deleted))
+	})
 }
 
 // TestGaps: each proof leaves a gap; those that the watch filled go, or shrink to what came
