@@ -125,9 +125,12 @@ func TestBookmarkWatchCosts(t *testing.T) {
 		}
 	})
 
-	inner := watch.NewFakeWithChanSize(1, false)
+	inner := watch.NewFakeWithChanSize(7, false)
 	b := (&Store{tears: &tears{}}).bookmarked(t.Context(), inner)
 	defer b.Stop()
+	if got := cap(b.ResultChan()); got != 7 {
+		t.Errorf("the channel holds %d events, and the inner one 7", got)
+	}
 	object := pod("ns", "a")
 	if n := testing.AllocsPerRun(1000, func() {
 		inner.Modify(object)
