@@ -48,7 +48,7 @@ var mayImport = map[string]struct {
 	"internal/faultlab":          {own: []string{"decorator/apiserver", "internal/etcdlab", "internal/linear", "internal/podclient", "internal/revision", "internal/sides"}, kubernetes: true},
 	"internal/sides":             {own: []string{"decorator/apiserver", "internal/etcdlab", "internal/gate", "internal/revision"}, kubernetes: true},
 	"examples/doctor":            {own: []string{"decorator", "decorator/probe", "freshness"}},
-	"examples/bench":             {own: []string{"decorator", "internal/sides"}, kubernetes: true},
+	"examples/bench":             {own: []string{"decorator", "internal/httplab", "internal/sides"}, kubernetes: true},
 	"examples/quickstart":        {own: []string{"decorator", "internal/logfile", "internal/sides"}, kubernetes: true},
 	"examples/timetravel":        {own: []string{"internal/etcdlab", "internal/logfile", "internal/sides"}, kubernetes: true},
 }

@@ -12,24 +12,30 @@ import (
 	"github.com/rvfloor/rvfloor/internal/guard"
 )
 
-// bookmarkWatch is a watch whose bookmarks name no revision of which more may come.
+// bookmarkWatch is a watch whose bookmarks never name a revision before its last event.
 // Upstream's cacher sends them by the clock, at the revision of the event that it handed
-// on last, which may be one of several of its revision.
+// on last, which may be one of several of its revision. It tells nobody below or above
+// when it will, and it fills its watches' channels itself, so a bookmark can only be
+// changed on its way from one channel to another.
 //
-// It costs a goroutine and a hand-over of each event, so only watches that ask for
-// bookmarks are wrapped.
+// That costs a goroutine and a hand-over of each event, so only watches that ask for
+// bookmarks are wrapped, and events are not looked at while no revision was ever split.
 type bookmarkWatch struct {
 	inner watch.Interface
 	store *Store
 	out   chan watch.Event
 	stop  chan struct{}
 	halt  sync.Once
-	sent  uint64 // the highest revision that went out; owned by run
+	// sent is the highest revision that went out since a revision was split; what went out
+	// before is below all that are. Owned by run.
+	sent uint64
 }
 
-// bookmarked is w as it goes to a caller who asked for bookmarks.
+// bookmarked returns w as it goes to a caller who asked for bookmarks. Its channel holds as
+// many events as that of w: upstream's endpoint handler flushes whenever it is empty, which
+// is most of what an event costs.
 func (s *Store) bookmarked(ctx context.Context, w watch.Interface) watch.Interface {
-	b := &bookmarkWatch{inner: w, store: s, out: make(chan watch.Event), stop: make(chan struct{})}
+	b := &bookmarkWatch{inner: w, store: s, out: make(chan watch.Event, cap(w.ResultChan())), stop: make(chan struct{})}
 	go b.run(ctx)
 	return b
 }
@@ -46,28 +52,43 @@ func (b *bookmarkWatch) Stop() {
 // run ends with the inner watch, which ends with ctx.
 func (b *bookmarkWatch) run(ctx context.Context) {
 	defer close(b.out)
+	err := guard.Call(func() error { b.pass(ctx); return nil })
+	if err != nil {
+		klog.ErrorS(err, "An event of a watch could not be handled; the watch ends", "resource", b.store.resource.GroupResource, "stack", guard.Stack(err))
+		status := apierrors.NewInternalError(err).Status()
+		b.send(ctx, watch.Event{Type: watch.Error, Object: &status})
+		b.inner.Stop()
+	}
+}
+
+// pass hands on all that the inner watch brings.
+func (b *bookmarkWatch) pass(ctx context.Context) {
 	for event := range b.inner.ResultChan() {
-		err := guard.Call(func() error { event = b.whole(event); return nil })
-		if err != nil {
-			klog.ErrorS(err, "An event of a watch could not be handled; the watch ends", "resource", b.store.resource.GroupResource, "stack", guard.Stack(err))
-			status := apierrors.NewInternalError(err).Status()
-			event = watch.Event{Type: watch.Error, Object: &status}
+		if b.store.tears.last.Load() > 0 {
+			if event = b.whole(event); event.Object == nil {
+				continue
+			}
 		}
-		if event.Object == nil {
-			continue
-		}
-		select {
-		case b.out <- event:
-		case <-b.stop:
-			return
-		case <-ctx.Done():
-			return
-		}
-		if err != nil {
-			b.inner.Stop()
+		if !b.send(ctx, event) {
 			return
 		}
 	}
+}
+
+// send is false when nobody takes events any more.
+func (b *bookmarkWatch) send(ctx context.Context, event watch.Event) bool {
+	select {
+	case b.out <- event:
+		return true
+	default:
+	}
+	select {
+	case b.out <- event:
+		return true
+	case <-b.stop:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // whole is the event as it goes out; without an object: not at all. Of a bookmark at a

@@ -33,15 +33,35 @@ type sharedAnswer struct {
 	arrived  uint64 // the newest LIST that had arrived before the cache was asked
 	revision uint64
 	list     runtime.Object // in nobody else's hands
+	// passed is the fingerprint of the last LIST that asked for something else; nil where
+	// the answer was given since.
+	passed atomic.Pointer[string]
+}
+
+// passedOver notes that a LIST asked for something else, and reports whether the one before
+// asked for the same as this one, which makes that the better answer to share.
+func (a *sharedAnswer) passedOver(by string) bool {
+	before := a.passed.Swap(&by)
+	return before != nil && *before == by
+}
+
+// given notes that a LIST had the answer.
+func (a *sharedAnswer) given() {
+	if a.passed.Load() != nil {
+		a.passed.Store(nil)
+	}
 }
 
 // enter answers the number of a LIST that arrives now. It has to leave.
 func (c *crowd) enter() uint64 { return c.entered.Add(1) }
 
-// leave lets go of the answer with the last.
+// leave lets go of the answer when as many LISTs have left as had arrived for it. No sooner
+// can all who may have it have left; and where some of these wait on, others have left in
+// their place, and the answer does not stay for as long as LISTs never stop.
 func (c *crowd) leave() {
-	if c.left.Add(1) == c.entered.Load() {
-		c.answer.Store(nil)
+	left := c.left.Add(1)
+	if a := c.answer.Load(); a != nil && left >= a.arrived {
+		c.answer.CompareAndSwap(a, nil)
 	}
 }
 
@@ -56,6 +76,7 @@ func (r *read) list(key string, opts *storage.ListOptions, list runtime.Object, 
 	same := fingerprint(key, opts)
 	if a := c.answer.Load(); a != nil && a.same == same && r.number <= a.arrived && floor <= a.revision {
 		if r.call(spanShared, func(context.Context) error { return copyList(a.list, list) }) == nil {
+			a.given()
 			return false, nil
 		}
 	}
@@ -70,8 +91,8 @@ func (r *read) list(key string, opts *storage.ListOptions, list runtime.Object, 
 		return inner, err
 	}
 	// Of a crowd that asks for many things the first is shared, so that no other is copied
-	// in vain.
-	if before := c.answer.Load(); before == nil || before.same == same {
+	// in vain, until nobody has it and two in a row want another.
+	if before := c.answer.Load(); before == nil || before.same == same || before.passedOver(same) {
 		mine := &sharedAnswer{same: same, arrived: arrived, revision: revision, list: s.resource.NewList()}
 		if copyList(list, mine.list) == nil {
 			c.answer.Store(mine)

@@ -146,6 +146,81 @@ func TestCrowdKeepsOneAnswer(t *testing.T) {
 	})
 }
 
+// steady has waves of LISTs, of which the next has always come before the one before has
+// left, and answers how many of them reached the cache. Those before them leave when the
+// first has come. kinds are the keys that the LISTs of a wave ask for, in turn.
+func (c *crowdRig) steady(before, waves int, kinds ...string) int {
+	c.t.Helper()
+	c.spy.forget()
+	arrive := func() {
+		for range 2 * crowdFrom {
+			c.arrive()
+		}
+	}
+	arrive()
+	for range before {
+		c.store.crowd.leave()
+	}
+	for range waves {
+		arrive()
+		for i := range 2 * crowdFrom {
+			if _, err := c.next(kinds[i%len(kinds)], everything(""), c.applied()); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
+	return c.lists()
+}
+
+// A crowd that never ends shares as much as one that does: an answer that nobody can use
+// any more, or that others pass over, is in nobody's way.
+func TestCrowdThatNeverEnds(t *testing.T) {
+	const waves, wave = 100, 2 * crowdFrom
+	one := []string{"/pods/"}
+	for name, test := range map[string]struct {
+		kinds []string
+		stays bool // half a crowd waits all the time
+		most  int  // lists that reach the cache
+	}{
+		"of one kind":            {kinds: one, most: waves + 2},
+		"beside some that wait":  {kinds: one, stays: true, most: waves + 2},
+		"of two kinds":           {kinds: []string{"/pods/", "/pods/ns/"}, most: waves*(1+wave/2) + 2},
+		"with others among them": {kinds: slices.Concat([]string{"/pods/ns/"}, slices.Repeat(one, wave-1)), most: 3*waves + 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			crowdOf(t, 2*crowdFrom, setup{}, func(t *testing.T, c *crowdRig) {
+				if _, err := c.next("/pods/ns/other/", everything(""), c.applied()); err != nil {
+					t.Fatal(err)
+				}
+				before := len(c.reads)
+				if test.stays {
+					before = 0
+				}
+				c.reads = nil
+				if n := c.steady(before, waves, test.kinds...); n > test.most {
+					t.Errorf("%d of %d lists reached the cache, want at most %d", n, waves*wave, test.most)
+				}
+			})
+		})
+	}
+}
+
+// An answer goes with the last LIST that can have it, and not with the last of all.
+func TestCrowdLetsGoOfAnswers(t *testing.T) {
+	const first = 2 * crowdFrom
+	crowdOf(t, first, setup{}, func(t *testing.T, c *crowdRig) {
+		for left := 1; left <= first; left++ {
+			if _, err := c.next("/pods/", everything(""), c.applied()); err != nil {
+				t.Fatal(err)
+			}
+			c.arrive() // too late for the answer
+			if held := c.store.crowd.answer.Load() != nil; held != (left < first) {
+				t.Errorf("when %d of %d have left, an answer is kept: %v", left, first, held)
+			}
+		}
+	})
+}
+
 // A failure is its caller's own, and the next one asks.
 func TestCrowdSharesNoFailure(t *testing.T) {
 	crowdOf(t, 2*crowdFrom, setup{}, func(t *testing.T, c *crowdRig) {

@@ -128,7 +128,7 @@ func TestBookmarkWatchOutlivesAPanic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.put("a")
+		r.put("a", "b") // events are looked at when there are several of a revision
 		events := received(w)
 		if len(events) != 1 || failureOf(events[0]) == nil || !strings.Contains(failureOf(events[0]).Error(), "boom") {
 			t.Errorf("got %q", shorts(events))

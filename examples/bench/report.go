@@ -3,13 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"github.com/rvfloor/rvfloor/internal/sides"
 )
 
 // report is what --json prints.
@@ -20,7 +19,7 @@ type report struct {
 	Items    int                `json:"items"`
 	Env      env                `json:"env"`
 	Sides    map[string]figures `json:"sides"`
-	// Ratios are of the medians in Sides.
+	// Ratios are of the medians in Sides; those of Costs are the medians of the runs'.
 	Ratios map[string]float64 `json:"ratios"`
 
 	order  []string // of the sides, in the table
@@ -51,12 +50,16 @@ type figures struct {
 	// Spread is the lowest and the highest of the runs' P50 (elsewhere) or Total, in
 	// seconds.
 	Spread [2]float64 `json:"spread"`
+	// Costs are the parts of informers, in seconds, each the median over the runs, and
+	// Flushes those of its HTTP responses in the run that had the most.
+	Costs   map[string]float64 `json:"costs,omitempty"`
+	Flushes int64              `json:"flushes,omitempty"`
 }
 
 // newReport sums up outcomes by run and side.
 func newReport(s *scenario, n int, outcomes [][]outcome) *report {
 	r := &report{
-		Scenario: s.name, N: n, Runs: len(outcomes), Items: sides.Pods,
+		Scenario: s.name, N: n, Runs: len(outcomes), Items: s.items(n),
 		Env:   env{Go: runtime.Version(), Cores: runtime.GOMAXPROCS(0)},
 		Sides: map[string]figures{}, Ratios: map[string]float64{}, stale: map[string]int64{},
 	}
@@ -79,7 +82,31 @@ func newReport(s *scenario, n int, outcomes [][]outcome) *report {
 		r.ratios = append(r.ratios, ratio.name)
 		r.Ratios[ratio.name] = compared[ratio.of] / to
 	}
+	for _, cost := range s.costs {
+		var ratios []float64
+		for _, run := range outcomes {
+			if stock := costIn(run, nameStock, cost); stock > 0 {
+				ratios = append(ratios, costIn(run, nameRVFloor, cost)/stock)
+			}
+		}
+		if len(ratios) == 0 {
+			continue // the CPU is not known on this system
+		}
+		name := "rvfloor/stock " + cost
+		r.ratios = append(r.ratios, name)
+		r.Ratios[name] = median(ratios)
+	}
 	return r
+}
+
+// costIn is what a side's cost was in a run.
+func costIn(run []outcome, side, cost string) float64 {
+	for _, o := range run {
+		if o.name == side {
+			return o.costs[cost].Seconds()
+		}
+	}
+	return 0
 }
 
 func newFigures(runs []outcome, at func(outcome) float64) figures {
@@ -96,6 +123,13 @@ func newFigures(runs []outcome, at func(outcome) float64) figures {
 		f.Progress = max(f.Progress, o.counts.Progress)
 		f.Connections = max(f.Connections, o.counts.Connections)
 		f.Errors += o.errors
+		f.Flushes = max(f.Flushes, o.flushes)
+	}
+	for cost := range runs[0].costs {
+		if f.Costs == nil {
+			f.Costs = map[string]float64{}
+		}
+		f.Costs[cost] = medianOf(runs, func(o outcome) float64 { return o.costs[cost].Seconds() })
 	}
 	return f
 }
@@ -112,7 +146,12 @@ func medianOf(runs []outcome, of func(outcome) float64) float64 { return median(
 
 // table writes the report for people.
 func (r *report) table(w io.Writer) error {
-	fmt.Fprintf(w, "%s: %d calls a run and side, %d runs, %d objects, %s on %d cores\n\n", r.Scenario, r.N, r.Runs, r.Items, r.Env.Go, r.Env.Cores)
+	calls := fmt.Sprintf("%d calls", r.N)
+	if r.Scenario == "informers" {
+		watches, writes := fan(r.N)
+		calls = fmt.Sprintf("%d watch-lists, and %d watches that see %d writes,", informersLists, watches, writes)
+	}
+	fmt.Fprintf(w, "%s: %s a run and side, %d runs, %d objects, %s on %d cores\n\n", r.Scenario, calls, r.Runs, r.Items, r.Env.Go, r.Env.Cores)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "side\tp50\tp90\tp99\ttotal\tranges\tprogress\tconnections\terrors\tstale\tspread\t")
 	for _, name := range r.order {
@@ -130,6 +169,15 @@ func (r *report) table(w io.Writer) error {
 	}
 	if r.Scenario == "elsewhere" {
 		lines = append(lines, "limit = "+nameEtcdGet+" + "+nameUnverified)
+	}
+	for _, name := range r.order {
+		if f := r.Sides[name]; f.Costs != nil {
+			line := fmt.Sprintf("%s: %d flushes", name, f.Flushes)
+			for _, cost := range slices.Sorted(maps.Keys(f.Costs)) {
+				line += fmt.Sprintf(", %s %s", cost, seconds(f.Costs[cost]))
+			}
+			lines = append(lines, line)
+		}
 	}
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err

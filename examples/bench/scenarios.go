@@ -34,6 +34,10 @@ type scenario struct {
 	warmUp func(n int) int
 	// ratios are what the report compares.
 	ratios []ratio
+	// fill writes what there is beside the pods of each scenario; nil: nothing.
+	fill func(ctx context.Context, l *sides.Lab, n int) error
+	// costs are what a run measures one by one; the report compares rvfloor's with stock's.
+	costs []string
 }
 
 // ratio is one side against the sum of others.
@@ -94,9 +98,25 @@ var scenarios = []scenario{
 		},
 		ratios: []ratio{{"rvfloor/unverified", nameRVFloor, []string{nameStock}}},
 	},
+	{
+		name: "informers", n: informersObjects, at: lastAnswer, run: informers, warmUp: all,
+		fill: fillInformers, costs: informersCosts,
+		sides: []sideSpec{
+			{name: nameStock, fresh: true, open: served(sides.Stock)},
+			{name: nameRVFloor, fresh: true, open: served(sides.RVFloor)},
+		},
+	},
 }
 
 func all(n int) int { return n }
+
+// items is how many objects an answer holds.
+func (s *scenario) items(n int) int {
+	if s.fill != nil {
+		return n
+	}
+	return sides.Pods
+}
 
 func scenarioNames() []string {
 	names := make([]string, len(scenarios))
@@ -136,6 +156,11 @@ func measure(ctx context.Context, s *scenario, n, runs int, log io.Writer) (resu
 	defer func() { err = errors.Join(err, l.Close()) }()
 	if err := l.Fill(ctx); err != nil {
 		return nil, err
+	}
+	if s.fill != nil {
+		if err := s.fill(ctx, l, n); err != nil {
+			return nil, err
+		}
 	}
 	opened, err := openSides(ctx, l, s.sides)
 	if err != nil {

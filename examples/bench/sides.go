@@ -29,6 +29,8 @@ type source struct {
 	call  sides.Call
 	end   func() error
 	store storage.Interface
+	// informed is what informers watch; nil in other scenarios.
+	informed *server
 }
 
 // side is an open side.

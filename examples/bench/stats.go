@@ -15,6 +15,8 @@ type outcome struct {
 	p50, p90, p99 time.Duration
 	total         time.Duration
 	counts        sides.Counts
+	costs         map[string]time.Duration // by name, where the scenario has any
+	flushes       int64                    // of what was served over HTTP
 	// errors are wrong answers: failed, incomplete, or older than they may be. stale
 	// are answers older than a write acknowledged before the call, from a side that
 	// does not promise more.

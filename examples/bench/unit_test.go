@@ -16,7 +16,7 @@ func TestFlags(t *testing.T) {
 		args string
 		want []string // in the error
 	}{
-		{"", []string{"--scenario", "elsewhere, storm, zero, watch"}},
+		{"", []string{"--scenario", "elsewhere, storm, zero, watch, informers"}},
 		{"--scenario=else", []string{"--scenario", `"else"`, "elsewhere"}},
 		{"--scenario=zero --n=-1", []string{"--n", "5000"}},
 		{"--scenario=elsewhere --n=-1", []string{"--n", "400"}},
@@ -43,7 +43,7 @@ func TestFlags(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	for name, n := range map[string]int{"elsewhere": 400, "storm": 5000, "zero": 5000, "watch": 5000} {
+	for name, n := range map[string]int{"elsewhere": 400, "storm": 5000, "zero": 5000, "watch": 5000, "informers": 5000} {
 		var stderr bytes.Buffer
 		o, err := parse([]string{"--scenario", name}, &stderr)
 		if err != nil {

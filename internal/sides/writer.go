@@ -35,6 +35,11 @@ func (l *Lab) WriteElsewhere(ctx context.Context) (uint64, error) {
 
 // WritePod creates or updates pod i, counted from 0, and returns its revision.
 func (l *Lab) WritePod(ctx context.Context, i int) (uint64, error) {
+	return l.WritePodIn(ctx, namespace, i)
+}
+
+// WritePodIn is WritePod in a namespace.
+func (l *Lab) WritePodIn(ctx context.Context, namespace string, i int) (uint64, error) {
 	key, value, err := encodePod(namespace, i)
 	if err != nil {
 		return 0, err
@@ -64,18 +69,8 @@ func (l *Lab) LeasePods(ctx context.Context, namespace string, n int) (end func(
 	if err != nil {
 		return nil, fmt.Errorf("sides: grant a lease: %w", err)
 	}
-	var puts []clientv3.Op
-	for i := range n {
-		key, value, err := encodePod(namespace, i)
-		if err != nil {
-			return nil, err
-		}
-		puts = append(puts, clientv3.OpPut(key, value, clientv3.WithLease(lease.ID)))
-	}
-	for chunk := range slices.Chunk(puts, etcdlab.MaxTxnOps) {
-		if _, err := l.client.Txn(ctx).Then(chunk...).Commit(); err != nil {
-			return nil, fmt.Errorf("sides: write pods under a lease: %w", err)
-		}
+	if err := l.writePods(ctx, namespace, n, clientv3.WithLease(lease.ID)); err != nil {
+		return nil, err
 	}
 	return func(ctx context.Context) error {
 		if _, err := l.client.Revoke(ctx, lease.ID); err != nil {
@@ -83,6 +78,28 @@ func (l *Lab) LeasePods(ctx context.Context, namespace string, n int) (end func(
 		}
 		return nil
 	}, nil
+}
+
+// FillNamespace writes n pods to a namespace, many at a time.
+func (l *Lab) FillNamespace(ctx context.Context, namespace string, n int) error {
+	return l.writePods(ctx, namespace, n)
+}
+
+func (l *Lab) writePods(ctx context.Context, namespace string, n int, opts ...clientv3.OpOption) error {
+	var puts []clientv3.Op
+	for i := range n {
+		key, value, err := encodePod(namespace, i)
+		if err != nil {
+			return err
+		}
+		puts = append(puts, clientv3.OpPut(key, value, opts...))
+	}
+	for chunk := range slices.Chunk(puts, etcdlab.MaxTxnOps) {
+		if _, err := l.client.Txn(ctx).Then(chunk...).Commit(); err != nil {
+			return fmt.Errorf("sides: write pods of %s: %w", namespace, err)
+		}
+	}
+	return nil
 }
 
 // Writer writes to another resource, a hundred times a second, while it runs.
