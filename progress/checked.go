@@ -236,8 +236,9 @@ func (s *checkedStream) canceled(resp *pb.WatchResponse) (*pb.WatchResponse, err
 	case w.phase == phaseEnded:
 		return nil, nil
 	case w.phase == phaseLeaving:
+		// Not for clientv3: it may have the watch still, and would close its channel.
 		delete(s.watches, resp.WatchId)
-		return &pb.WatchResponse{Header: resp.Header, WatchId: resp.WatchId, Canceled: true}, nil
+		return nil, nil
 	case resp.CompactRevision == 0 && w.brought:
 		return nil, breach("the server ended watch %d: %s", resp.WatchId, resp.CancelReason)
 	}
@@ -285,8 +286,9 @@ func (s *checkedStream) events(resp *pb.WatchResponse) (*pb.WatchResponse, error
 	case w == nil && s.line != nil:
 		return nil, breach("something came for watch %d, which is not open", resp.WatchId)
 	case w == nil:
-		resp.Fragment = false
-		return resp, nil // clientv3 asks the server to cancel it
+		// Late, of one that has left. clientv3 would cancel its id, which the server may
+		// just be giving to another.
+		return nil, nil
 	case w.phase != phaseOpen:
 		return nil, nil
 	}
