@@ -197,7 +197,7 @@ func (s *checkedStream) created(resp *pb.WatchResponse) (*pb.WatchResponse, erro
 	s.requested = s.requested[1:]
 	switch {
 	case resp.Canceled || resp.CompactRevision != 0 || resp.WatchId < 0:
-		return s.refused(resp)
+		return nil, refused(resp)
 	case s.watches[resp.WatchId] != nil:
 		return nil, breach("watch %d was created twice", resp.WatchId)
 	case len(resp.Events) > 0: // clientv3 would pass over them
@@ -210,8 +210,11 @@ func (s *checkedStream) created(resp *pb.WatchResponse) (*pb.WatchResponse, erro
 	return resp, nil
 }
 
-// refused passes on why the server does not open a watch.
-func (s *checkedStream) refused(resp *pb.WatchResponse) (*pb.WatchResponse, error) {
+// refused ends the stream for the reason that the server does not open a watch, and so the
+// watches that share it, whose owners open them again. A refusal by itself clientv3 only
+// survives while nothing else happens: when the stream breaks right after it, or its watcher
+// is closed, the refused watch never ends, or Close does not return.
+func refused(resp *pb.WatchResponse) error {
 	reason := resp.CancelReason
 	switch {
 	case resp.CompactRevision != 0:
@@ -219,12 +222,7 @@ func (s *checkedStream) refused(resp *pb.WatchResponse) (*pb.WatchResponse, erro
 	case reason == "":
 		reason = "the server refused the watch"
 	}
-	if s.line != nil {
-		// It is the only watch. clientv3 takes the end of the stream for its own at any
-		// time, but can hang where its watcher is closed right after a refusal.
-		return nil, status.Error(codes.FailedPrecondition, reason)
-	}
-	return &pb.WatchResponse{Header: resp.Header, WatchId: clientv3.InvalidWatchID, Created: true, Canceled: true, CancelReason: reason}, nil
+	return status.Error(codes.FailedPrecondition, reason) // no code that clientv3 tries again after
 }
 
 // canceled handles the end of a watch.
@@ -238,8 +236,9 @@ func (s *checkedStream) canceled(resp *pb.WatchResponse) (*pb.WatchResponse, err
 	case w.phase == phaseEnded:
 		return nil, nil
 	case w.phase == phaseLeaving:
+		// Not for clientv3: it may have the watch still, and would close its channel.
 		delete(s.watches, resp.WatchId)
-		return &pb.WatchResponse{Header: resp.Header, WatchId: resp.WatchId, Canceled: true}, nil
+		return nil, nil
 	case resp.CompactRevision == 0 && w.brought:
 		return nil, breach("the server ended watch %d: %s", resp.WatchId, resp.CancelReason)
 	}
@@ -287,8 +286,9 @@ func (s *checkedStream) events(resp *pb.WatchResponse) (*pb.WatchResponse, error
 	case w == nil && s.line != nil:
 		return nil, breach("something came for watch %d, which is not open", resp.WatchId)
 	case w == nil:
-		resp.Fragment = false
-		return resp, nil // clientv3 asks the server to cancel it
+		// Late, of one that has left. clientv3 would cancel its id, which the server may
+		// just be giving to another.
+		return nil, nil
 	case w.phase != phaseOpen:
 		return nil, nil
 	}

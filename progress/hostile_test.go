@@ -203,8 +203,8 @@ func shared(t *testing.T, server *watchServer, watcher *Watcher, n int) (*server
 	return st, outs
 }
 
-// TestHostileServerOfSharedWatches: the same of watches that share a stream. Those that
-// nothing was wrong with go on.
+// TestHostileServerOfSharedWatches: the same of watches that share a stream. None
+// of them is lost silently.
 func TestHostileServerOfSharedWatches(t *testing.T) {
 	report := at(11, &pb.WatchResponse{WatchId: clientv3.InvalidWatchID})
 	resumed := func(t *testing.T, server *watchServer, outs []clientv3.WatchChan) {
@@ -278,11 +278,13 @@ func TestHostileServerOfSharedWatches(t *testing.T) {
 		go func() { second <- watcher.Watch(t.Context(), "a") }()
 		st.create(t)
 		st.play(at(head, &pb.WatchResponse{WatchId: 0, Created: true, Canceled: true, CancelReason: "no"}))
-		if resp := next(t, next(t, second, "the watch"), "the refusal"); resp.Err() == nil {
-			t.Errorf("got %+v, want an error", resp)
+		for _, out := range []clientv3.WatchChan{next(t, second, "the watch"), outs[0]} {
+			if resp := next(t, out, "the refusal"); resp.Err() == nil {
+				t.Errorf("got %+v, want an error", resp)
+			}
+			wantClosed(t, out, "the watch")
 		}
-		st.events(t, 0, 12)
-		wantRevisions(t, outs[0], 12)
+		<-st.ended
 	})
 	t.Run("a second created under the id of the first", func(t *testing.T) {
 		server := newWatchServer(t)
