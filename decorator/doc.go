@@ -37,7 +37,7 @@
 //	})
 //	client.Client.Watcher = progress.NewWatcher(client.Client) // before etcd3.New
 //	raw, err := etcd3.New(client, ...)
-//	res := decorator.Resource{GroupResource: gr, Prefix: prefix, NewList: newList, Raw: raw, SharesItems: true}
+//	res := decorator.Resource{GroupResource: gr, Prefix: prefix, NewList: newList, Raw: raw, SharesItems: true, SharesLists: true}
 //	res.Feed, err = backend.Feed(raw, res)
 //	cache, err := cacher.NewCacherFromConfig(cacher.Config{Storage: res.Feed, ...})
 //	store, err := backend.Wrap(cacher.NewCacheDelegator(cache, raw), res)

@@ -30,7 +30,7 @@ func Example() {
 		if err != nil {
 			return nil, err
 		}
-		res := decorator.Resource{GroupResource: gr, Prefix: prefix, NewList: newList, Raw: raw, SharesItems: true}
+		res := decorator.Resource{GroupResource: gr, Prefix: prefix, NewList: newList, Raw: raw, SharesItems: true, SharesLists: true}
 		res.Feed, err = backend.Feed(raw, res)
 		if err != nil {
 			return nil, err

@@ -57,6 +57,7 @@ type setup struct {
 	source   func(*rig) freshness.Source // nil: that of the writer
 	proves   bool                        // the resource has a Prover
 	apart    bool                        // no items are shared with the cache's
+	alike    bool                        // the storage answers equal lists alike, whoever asks
 	// before runs when there is a backend and nothing else; nil: nothing.
 	before func(*rig)
 	// inner and raw wrap what the Store and the cache see; nil: nothing.
@@ -130,7 +131,7 @@ func newRig(t *testing.T, s setup) *rig {
 	if s.raw != nil {
 		raw = s.raw(raw)
 	}
-	res := Resource{GroupResource: pods, Prefix: "/pods/", NewList: newPodList, Raw: raw, SharesItems: !s.apart}
+	res := Resource{GroupResource: pods, Prefix: "/pods/", NewList: newPodList, Raw: raw, SharesItems: !s.apart, SharesLists: s.alike}
 	if s.proves {
 		res.Prove = r.prove
 	}

@@ -130,7 +130,7 @@ func newOurs(t testing.TB, c *etcdlab.Cluster, cfg decorator.Config, dial ...grp
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.backend.Close() })
-	r := decorator.Resource{GroupResource: schema.GroupResource{Resource: "pods"}, Prefix: prefix, NewList: newPods, Raw: s.raw}
+	r := decorator.Resource{GroupResource: schema.GroupResource{Resource: "pods"}, Prefix: prefix, NewList: newPods, Raw: s.raw, SharesLists: true}
 	if s.feed, err = s.backend.Feed(s.raw, r); err != nil {
 		t.Fatal(err)
 	}
