@@ -38,7 +38,7 @@ func (g *generation) compose(s spec) error {
 		return err
 	}
 	g.layers.add("feed", feed.Close)
-	described.Feed, described.SharesItems = feed, true
+	described.Feed, described.SharesItems, described.SharesLists = feed, true, true
 
 	watchCache, err := cacher.NewCacherFromConfig(cacher.Config{
 		Storage:             feed,
