@@ -33,7 +33,7 @@ func newLimit(now time.Time, left time.Duration, ended func(*limit)) *limit {
 	due, last, kept := now, now.Add(maxStretch*left), 0
 	var part func()
 	part = func() {
-		if lag(due) <= left/64 {
+		if lag(due) <= max(left/64, anyLag) {
 			kept++
 		} else {
 			due = time.Now()
@@ -56,8 +56,11 @@ func newLimit(now time.Time, left time.Duration, ended func(*limit)) *limit {
 const (
 	// parts are enough to see that a process is behind, and few enough to cost nothing.
 	parts = 16
-	// maxStretch is how many times its time a limit lasts at most.
-	maxStretch = 10
+	// anyLag is what every busy machine has, and is not worth a look at a short limit.
+	anyLag = 20 * time.Millisecond
+	// maxStretch is how many times its time a limit lasts at most: where the backend is dead
+	// and the process is slow as well, callers still fail.
+	maxStretch = 4
 )
 
 // lag returns by how much this process is behind: how long ago a timer was due that has fired
