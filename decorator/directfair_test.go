@@ -238,3 +238,40 @@ func TestDirectTurnCountsFromArrival(t *testing.T) {
 		settled()
 	})
 }
+
+// TestDirectPagesAreBounded: pages that go on from a direct list wait for their turn, too.
+func TestDirectPagesAreBounded(t *testing.T) {
+	gate := &turnstile{}
+	wrap := func(raw storage.Interface) storage.Interface { gate.Interface = raw; return gate }
+	bubble(t, setup{cfg: Config{Strategy: StrategyDirect}, raw: wrap}, func(t *testing.T, r *rig) {
+		r.put("a", "b")
+		opts := everything("")
+		opts.Predicate.Limit = 1
+		first, err := list(t.Context(), r.store, opts)
+		if err != nil || first.Continue == "" {
+			t.Fatalf("got %v, %v", first, err)
+		}
+		opts.Predicate.Continue = first.Continue
+		release := make(chan struct{})
+		gate.onList = func(_ context.Context, _ storage.ListOptions, _ runtime.Object, pass func() error) error {
+			gate.lists.Add(1)
+			<-release
+			return pass()
+		}
+		var done sync.WaitGroup
+		for range 3 * maxDirect {
+			done.Go(func() {
+				if pods, err := list(t.Context(), r.store, opts); err != nil || len(pods.Items) != 1 {
+					t.Errorf("got %q, %v", names(pods), err)
+				}
+			})
+		}
+		settled()
+		if got := gate.lists.Load(); got != maxDirect {
+			t.Errorf("%d pages are under way at once, want %d", got, maxDirect)
+		}
+		close(release)
+		done.Wait()
+		r.checkIdle()
+	})
+}
