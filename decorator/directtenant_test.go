@@ -171,6 +171,15 @@ func TestDirectContexts(t *testing.T) {
 // gone, and has that caller's deadline no more.
 func TestSharedListOutlivesItsSender(t *testing.T) {
 	directRig(t, func(t *testing.T, r *rig, gate *turnstile) {
+		gate.onList = func(ctx context.Context, _ storage.ListOptions, _ runtime.Object, pass func() error) error {
+			gate.lists.Add(1)
+			select {
+			case <-gate.release:
+				return pass()
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
 		opts := everything("")
 		for i := range maxDirect { // no place is free
 			go func() {
