@@ -125,9 +125,14 @@ type Resource struct {
 	Prove Prover
 	// SharesItems says that callers of the cache's GetList get items of which what they
 	// point to is the cache's own, and not to be changed, as from upstream's Cacher. Then
-	// equal LISTs that have waited together may share an answer: each gets a list of its
-	// own with the same items.
+	// equal LISTs that have waited together may share an answer of the cache, whoever asks:
+	// each gets a list of its own with the same items.
 	SharesItems bool
+	// SharesLists says that Raw answers equal lists alike, whoever asks. Then direct lists are
+	// shared by equal requests that wait together; each gets objects of its own. Without it
+	// each caller's list is made with its own context, with all that this carries, and for it
+	// alone: what Raw shows may depend on a tenant or a user there.
+	SharesLists bool
 }
 
 func (r Resource) validate() error {

@@ -1,6 +1,7 @@
 package decorator
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -30,10 +31,14 @@ type OnUnverified string
 const (
 	// UnverifiedFail answers an error with Retry-After. The default.
 	UnverifiedFail OnUnverified = "Fail"
-	// UnverifiedDirect answers a LIST by a quorum list of the raw storage that
-	// equal requests share, at most five at once per resource; a Get by a raw Get.
-	// A Watch fails.
+	// UnverifiedDirect answers a LIST by a quorum list of the raw storage, a Get by a raw
+	// Get. A Watch fails. At most five lists of a resource are under way at once: more wait
+	// for their turn, see Config.FlowOf, and share where Resource.SharesLists is set.
 	UnverifiedDirect OnUnverified = "Direct"
+	// UnverifiedQuorum is UnverifiedDirect where the revision that the answer must not be
+	// below is known, and only the cache did not get there; and UnverifiedFail where the
+	// backend could not be asked for it.
+	UnverifiedQuorum OnUnverified = "Quorum"
 	// UnverifiedStale answers from the cache, with a Warning header. Not after a
 	// rewind, where the cache holds what never was.
 	UnverifiedStale OnUnverified = "Stale"
@@ -80,6 +85,10 @@ type Config struct {
 	// restore be seen that the revision alone does not show. 0 means a minute; negative,
 	// neither is done.
 	Pulse time.Duration
+	// FlowOf names whom a direct list is for. When there are more of them than may be under way
+	// at once, flows take turns, so that one who asks for many does not keep out the others.
+	// nil means the name of the request's user.
+	FlowOf func(context.Context) string
 	// CachedGets answers Gets with resourceVersion unset from the cache too.
 	CachedGets bool
 	// Shadow begins in ModeShadow: every read is verified and counted, no answer is
@@ -97,7 +106,7 @@ func (c Config) Validate() error {
 	if err := oneOf("ZeroVersion", c.ZeroVersion, ZeroVerified, ZeroBounded, ZeroAsIs); err != nil {
 		return err
 	}
-	if err := oneOf("OnUnverified", c.OnUnverified, UnverifiedFail, UnverifiedDirect, UnverifiedStale); err != nil {
+	if err := oneOf("OnUnverified", c.OnUnverified, UnverifiedFail, UnverifiedQuorum, UnverifiedDirect, UnverifiedStale); err != nil {
 		return err
 	}
 	if err := oneOf("Strategy", c.Strategy, strategies...); err != nil {

@@ -38,7 +38,7 @@ func TestBadConfig(t *testing.T) {
 		"nil source":             {Config{}, []string{"Source", "NewSentinel"}},
 		"nil function as source": {Config{Source: freshness.SourceFunc(nil)}, []string{"src is nil", "NewSentinel"}},
 		"unknown ZeroVersion":    {Config{Source: source(1), ZeroVersion: "verified"}, []string{"ZeroVersion", `"verified"`, `"Verified"`, `"Bounded"`, `"AsIs"`}},
-		"unknown OnUnverified":   {Config{Source: source(1), OnUnverified: "Panic"}, []string{"OnUnverified", `"Panic"`, `"Fail"`, `"Direct"`, `"Stale"`}},
+		"unknown OnUnverified":   {Config{Source: source(1), OnUnverified: "Panic"}, []string{"OnUnverified", `"Panic"`, `"Fail"`, `"Quorum"`, `"Direct"`, `"Stale"`}},
 		"unknown Strategy":       {Config{Source: source(1), Strategy: "pray"}, []string{"Strategy", `"pray"`, `"auto"`, `"request"`, `"nudge"`, `"range-proof"`, `"write"`, `"direct"`}},
 		"Bounded by nothing":     {Config{Source: source(1), ZeroVersion: ZeroBounded}, []string{"MaxStaleness", "required", "Bounded"}},
 		"bound without Bounded":  {Config{Source: source(1), MaxStaleness: time.Second}, []string{"MaxStaleness", "Bounded"}},

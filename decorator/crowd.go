@@ -69,7 +69,7 @@ func (c *crowd) leave() {
 // what one of them was answered. inner says that err is the inner storage's own.
 func (r *read) list(key string, opts *storage.ListOptions, list runtime.Object, floor uint64) (inner bool, err error) {
 	s, c := r.store, &r.store.crowd
-	if !s.resource.SharesItems || c.entered.Load()-c.left.Load() < crowdFrom || opts.Predicate.ShardSelector != nil {
+	if !r.shares() || c.entered.Load()-c.left.Load() < crowdFrom || opts.Predicate.ShardSelector != nil {
 		_, inner, err = r.ask(key, opts, list, floor)
 		return inner, err
 	}
@@ -99,6 +99,12 @@ func (r *read) list(key string, opts *storage.ListOptions, list runtime.Object, 
 		}
 	}
 	return false, nil
+}
+
+// shares says whether the answer to a LIST may be another's, too: what comes past the cache
+// may depend on who asks.
+func (r *read) shares() bool {
+	return r.store.resource.SharesItems && (!r.pastCache() || r.store.resource.SharesLists)
 }
 
 // copyList makes of to what from is. It copies as much of the items as a watch cache does

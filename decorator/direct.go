@@ -2,160 +2,122 @@ package decorator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
-	"github.com/rvfloor/rvfloor/internal/joinnext"
+	"github.com/rvfloor/rvfloor/internal/guard"
 )
 
-const (
-	// maxDirect is how many quorum lists of one resource may be under way: etcd
-	// went from 17 to 180 GB when each caller sent one (kubernetes/kubernetes#138494).
-	// Lists on their way and copies that are made are as many together: a thousand
-	// callers who share a list would else make a thousand copies at once.
-	maxDirect = 5
-	// directTimeout bounds one of them. Its callers have deadlines of their own.
-	directTimeout = 30 * time.Second
+// directTimeout bounds a quorum list. Its callers have deadlines of their own.
+const directTimeout = 30 * time.Second
+
+var (
+	errDirectTimeout = fmt.Errorf("the storage did not answer: %w", context.DeadlineExceeded)
+	errDirectExited  = errors.New("the storage ended the goroutine of the list")
+	errTurn          = errors.New("the longest wait for a turn is over")
 )
 
-// direct lists the raw storage for reads that could not be verified. Equal
-// requests share a list by the join rule, so it is as new as the newest of them.
-//
-// At most maxDirect different requests are served at once; others are refused before
-// they cost anything. Each keeps its newest list while somebody waits for a copy, and
-// has one on its way: so there are never more than 2 times maxDirect lists in memory,
-// those that callers have been given aside.
-type direct struct {
-	resource Resource
-	observe  *observer
-	turns    chan struct{} // places for what lists or copies
-
-	mu     sync.Mutex
-	closed bool
-	lists  map[string]*directList // at most maxDirect
+// list fills list from the raw storage, with objects of its own. A turn is waited for until
+// by, however long the list takes then.
+func (d *direct) list(ctx context.Context, by time.Time, key string, opts *storage.ListOptions, list runtime.Object) error {
+	if !d.resource.SharesLists {
+		return directFailure(ctx, d.listAlone(ctx, by, key, opts, list))
+	}
+	for retried := false; ; {
+		retry, err := d.listShared(ctx, by, key, opts, list)
+		switch {
+		case errors.Is(err, errDropped):
+			by = time.Now().Add(d.maxWait)
+		case retry && !retried:
+			retried = true
+		default:
+			return directFailure(ctx, err)
+		}
+	}
 }
 
-// directList is what equal requests share.
-type directList struct {
-	*joinnext.Group[struct{}]
-	users  int
-	newest atomic.Pointer[runtime.Object]
-}
-
-func newDirect(r Resource, o *observer) *direct {
-	return &direct{resource: r, observe: o, turns: make(chan struct{}, maxDirect), lists: map[string]*directList{}}
-}
-
-// list fills list, with a copy of its own.
-func (d *direct) list(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
-	same := fingerprint(key, &opts)
-	l, err := d.enter(same, key, opts)
+// listAlone makes a list for one caller: with its own context, and into its own object.
+func (d *direct) listAlone(ctx context.Context, by time.Time, key string, opts *storage.ListOptions, list runtime.Object) error {
+	c, err := d.enter(ctx, "", key, opts)
 	if err != nil {
 		return err
 	}
-	defer d.leave(same, l)
-	if _, err := l.Do(ctx, nil); err != nil {
-		return directFailure(ctx, err)
+	defer d.leave(c)
+	if err := d.await(c, by); err != nil {
+		return err
 	}
-	if err := d.turn(ctx); err != nil {
-		return directFailure(ctx, err)
-	}
-	defer d.over()
-	// Not the list that was waited for: a newer one is as good, and those who wait for
-	// their turn keep no older one in memory.
-	newest := *l.newest.Load()
-	from, to := reflect.ValueOf(newest.DeepCopyObject()), reflect.ValueOf(list)
-	if from.Type() != to.Type() {
-		return fmt.Errorf("decorator: Resource.NewList returns %T and the caller passed %T", newest, list)
-	}
-	to.Elem().Set(from.Elem())
-	return nil
+	return d.send(ctx, key, opts, list)
 }
 
-// turn waits for one, which over ends.
-func (d *direct) turn(ctx context.Context) error {
+// listShared waits for a list that equal requests share, and makes a copy of it. It says that
+// another try is due where the list failed and was not this caller's alone: that may have been
+// the bad luck of one call, or of the caller in whose name it was made.
+func (d *direct) listShared(ctx context.Context, by time.Time, key string, opts *storage.ListOptions, list runtime.Object) (retry bool, err error) {
+	c, err := d.enter(ctx, fingerprint(key, opts), key, opts)
+	if err != nil {
+		return false, err
+	}
+	defer d.leave(c)
+	if err := d.await(c, by); err != nil {
+		return false, err
+	}
 	select {
-	case d.turns <- struct{}{}:
-		return nil
+	case <-c.ask.answered:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
+	case <-d.life.Done(): // the storage may end the list much later
+		return false, context.Cause(d.life)
 	}
+	if err := c.ask.err; err != nil {
+		return c.ask.several && !errors.Is(err, errDirectTimeout), err
+	}
+	from, whole, err := d.copyTurn(c)
+	if err != nil {
+		return false, err
+	}
+	if reflect.TypeOf(from) != reflect.TypeOf(list) {
+		return false, fmt.Errorf("decorator: Resource.NewList returns %T and the caller passed %T", from, list)
+	}
+	if !whole {
+		from = from.DeepCopyObject()
+	}
+	reflect.ValueOf(list).Elem().Set(reflect.ValueOf(from).Elem())
+	return false, nil
 }
 
-func (d *direct) over() { <-d.turns }
-
-func (d *direct) enter(same, key string, opts storage.ListOptions) (*directList, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, newFailure(ErrClosed, nil, false)
-	}
-	l := d.lists[same]
-	if l == nil {
-		if len(d.lists) == maxDirect {
-			d.observe.directList(outcomeBusy)
-			return nil, newFailure(ErrBusy, nil, false)
-		}
-		l = &directList{}
-		l.Group = joinnext.New(func(ctx context.Context, _ joinnext.Call) (struct{}, error) {
-			if !d.stay(l) {
-				return struct{}{}, joinnext.ErrAbandoned
-			}
-			defer d.leave(same, l)
-			if err := d.turn(ctx); err != nil {
-				return struct{}{}, err
-			}
-			defer d.over()
-			list := d.resource.NewList()
-			err := d.resource.Raw.GetList(ctx, key, opts, list)
-			d.observe.directList(outcomeOfInner(err))
-			if err == nil {
-				l.newest.Store(&list)
-			}
-			return struct{}{}, err
-		}, joinnext.Config{Timeout: directTimeout})
-		d.lists[same] = l
-	}
-	l.users++
-	return l, nil
+// makeShared makes the list of an ask that several may wait for. ctx has the values of the
+// first of them, who would have made this list without the others: so what the storage traces,
+// logs and counts by its context goes to a request that asked for it, and not to one that
+// happened to come along. It does not end with that caller.
+func (d *direct) makeShared(ctx context.Context, a *ask) {
+	var made runtime.Object
+	err := errDirectExited
+	defer func() { d.answer(a, made, err) }()
+	err = guard.Call(func() error {
+		made = d.resource.NewList()
+		return d.send(ctx, a.key, &a.opts, made)
+	})
 }
 
-// stay counts the call itself, which a storage may end long after its callers have
-// gone. It is false when they went before it was sent.
-func (d *direct) stay(l *directList) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l.users == 0 {
-		return false
+// send lists the storage.
+func (d *direct) send(ctx context.Context, key string, opts *storage.ListOptions, list runtime.Object) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, directTimeout, errDirectTimeout)
+	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer context.AfterFunc(d.life, func() { end(context.Cause(d.life)) })()
+	err := d.resource.Raw.GetList(ctx, key, *opts, list)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx) // says more than the storage can know
 	}
-	l.users++
-	return true
-}
-
-func (d *direct) leave(same string, l *directList) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l.users--; l.users == 0 {
-		delete(d.lists, same)
-	}
-}
-
-func (d *direct) close() {
-	d.mu.Lock()
-	d.closed = true
-	lists := d.lists
-	d.lists = nil
-	d.mu.Unlock()
-	for _, l := range lists {
-		l.Close()
-	}
+	d.observe.directList(outcomeOfInner(err))
+	return err
 }
 
 // fingerprint is equal for requests that have the same answer, and for no others. It is
@@ -198,5 +160,16 @@ func (s *Store) goesOnDirectly(opts *storage.ListOptions) bool {
 	case s.wrong.Load() != nil, s.backend.chooser.present().first(s.resource.Feed) == StrategyDirect:
 		return true
 	}
-	return s.backend.cfg.OnUnverified == UnverifiedDirect && uint64(at) > s.stream.Revision()
+	policy := s.backend.cfg.OnUnverified
+	return (policy == UnverifiedDirect || policy == UnverifiedQuorum) && uint64(at) > s.stream.Revision()
+}
+
+// turnBy returns until when a read that failed with err waits for its turn with the storage:
+// as long as reads wait for a cache. Where the cache was waited for in vain, that begins now.
+func (r *read) turnBy(err error) time.Time {
+	begins := r.arrived
+	if !errors.Is(err, errDirect) {
+		begins = time.Now()
+	}
+	return begins.Add(r.store.backend.cfg.MaxWait)
 }

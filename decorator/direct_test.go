@@ -28,7 +28,7 @@ type turnstile struct {
 func directRig(t *testing.T, f func(*testing.T, *rig, *turnstile)) {
 	t.Helper()
 	gate := &turnstile{}
-	s := setup{cfg: Config{OnUnverified: UnverifiedDirect}, raw: func(raw storage.Interface) storage.Interface {
+	s := setup{cfg: Config{OnUnverified: UnverifiedDirect}, alike: true, raw: func(raw storage.Interface) storage.Interface {
 		gate.Interface = raw
 		return gate
 	}}
@@ -48,6 +48,19 @@ func directRig(t *testing.T, f func(*testing.T, *rig, *turnstile)) {
 		r.memory.Bump()
 		f(t, r, gate)
 	})
+}
+
+// checkIdle looks for what direct lists have left behind.
+func (r *rig) checkIdle() {
+	r.t.Helper()
+	settled()
+	d := r.store.direct
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.free != maxDirect || d.waiting != 0 || len(d.byFlow)+len(d.open)+len(d.busy) != 0 || !d.queue.empty() {
+		r.t.Errorf("%d places of %d are free, %d callers wait, in flows %v; asks: %d open, %d busy; the queue is empty: %t",
+			d.free, maxDirect, d.waiting, d.byFlow, len(d.open), len(d.busy), d.queue.empty())
+	}
 }
 
 // unverified returns when the reads that are under way have given up on the cache.
@@ -71,6 +84,7 @@ func TestDirectShares(t *testing.T) {
 			})
 		}
 		unverified()
+		time.Sleep(3 * defaultMaxWait) // a list that takes long is no turn that does not come
 		close(gate.release)
 		done.Wait()
 		if got := gate.lists.Load(); got < 1 || got > 2 {
@@ -126,7 +140,8 @@ func TestDirectJoinRule(t *testing.T) {
 	})
 }
 
-// TestDirectIsBounded: different requests do not share, and five at once are enough.
+// TestDirectIsBounded: different requests do not share, five are served at once, and the
+// others wait for their turn, as long as reads wait for a cache.
 func TestDirectIsBounded(t *testing.T) {
 	directRig(t, func(t *testing.T, r *rig, gate *turnstile) {
 		const requests = 12
@@ -140,6 +155,13 @@ func TestDirectIsBounded(t *testing.T) {
 			}()
 		}
 		unverified()
+		time.Sleep(defaultMaxWait - time.Nanosecond)
+		settled()
+		if len(errs) > 0 {
+			t.Errorf("%v before its time to wait was over", <-errs)
+		}
+		time.Sleep(time.Nanosecond)
+		settled()
 		busy := 0
 		for len(errs) > 0 {
 			err := <-errs
@@ -159,6 +181,7 @@ func TestDirectIsBounded(t *testing.T) {
 		if n := r.reads(verbList, routeFloor, outcomeBusy); n != float64(busy) {
 			t.Errorf("%v reads were counted as busy, want %d", n, busy)
 		}
+		r.checkIdle()
 	})
 }
 

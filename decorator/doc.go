@@ -40,7 +40,7 @@
 //		raw, err := etcd3.New(client, ...)
 //		return raw, raw.Close, err
 //	}
-//	store, err := watchcache.Heal(backend, newRaw, cacher.Config{...}, watchcache.Options{})
+//	store, err := watchcache.Heal(backend, newRaw, cacher.Config{...}, watchcache.Options{SharesLists: true})
 //
 // The Backend looks at what its etcd can be relied on for before a cache answers, and notices
 // that a connection was lost; the Healing goes on after a restore. For a cache that is no

@@ -15,7 +15,6 @@ import (
 
 	ways "github.com/rvfloor/rvfloor/decorator/strategy"
 	"github.com/rvfloor/rvfloor/freshness"
-	"github.com/rvfloor/rvfloor/internal/joinnext"
 	"github.com/rvfloor/rvfloor/progress"
 )
 
@@ -32,7 +31,8 @@ var (
 	ErrNotFresh = errors.New("the watch cache did not become fresh in time")
 	// ErrNotReady: the cache is still being filled. 429, as upstream.
 	ErrNotReady = errors.New("the watch cache is not ready")
-	// ErrBusy: too many direct lists are under way. 429.
+	// ErrBusy: so many direct lists are under way that this one did not get its turn within
+	// Config.MaxWait. 429.
 	ErrBusy = errors.New("too many direct lists of this resource")
 	// ErrRefused: the backend was seen to be one whose reads cannot be verified. 503; 429
 	// for a Watch.
@@ -155,11 +155,13 @@ func waitFailure(ctx context.Context, err error, target, applied uint64, watch b
 // storage's own. ctx is the caller's own.
 func directFailure(ctx context.Context, err error) error {
 	switch {
-	case errors.Is(err, joinnext.ErrClosed):
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrClosed):
 		return newFailure(ErrClosed, nil, false)
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
-	case ctx.Err() != nil, errors.Is(err, joinnext.ErrTimeout):
+	case ctx.Err() != nil, errors.Is(err, errDirectTimeout):
 		return newFailure(ErrNotFresh, fmt.Errorf("the direct list was not answered in time: %w", err), false)
 	}
 	return err

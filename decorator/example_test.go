@@ -36,7 +36,7 @@ func Example() {
 			Versioner: versioner, GroupResource: gr, ResourcePrefix: prefix, Codec: codec,
 			KeyFunc:      func(obj runtime.Object) (string, error) { return storage.NamespaceKeyFunc(prefix, obj) },
 			GetAttrsFunc: storage.DefaultNamespaceScopedAttr, NewFunc: newFunc, NewListFunc: newList,
-		}, watchcache.Options{})
+		}, watchcache.Options{SharesLists: true})
 		if err != nil {
 			return nil, err
 		}

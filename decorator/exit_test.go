@@ -60,7 +60,7 @@ func TestBreachPolicies(t *testing.T) {
 	for policy, row := range map[OnUnverified]struct {
 		rv     string
 		warned int
-	}{UnverifiedDirect: {"3", 0}, UnverifiedStale: {"2", 1}} {
+	}{UnverifiedDirect: {"3", 0}, UnverifiedQuorum: {"3", 0}, UnverifiedStale: {"2", 1}} {
 		t.Run(string(policy), func(t *testing.T) {
 			lying(t, Config{OnUnverified: policy}, "2", func(t *testing.T, r *rig) {
 				told := &warnings{}

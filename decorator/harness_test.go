@@ -58,6 +58,7 @@ type setup struct {
 	proves   bool                        // the resource has a Prover
 	keyFunc  func(runtime.Object) (string, error)
 	apart    bool // no items are shared with the cache's
+	alike    bool // the storage answers equal lists alike, whoever asks
 	noRaw    bool // the Store has nothing but the cache
 	// before runs when there is a backend and nothing else; nil: nothing.
 	before func(*rig)
@@ -132,7 +133,7 @@ func newRig(t *testing.T, s setup) *rig {
 	if s.raw != nil {
 		raw = s.raw(raw)
 	}
-	res := Resource{GroupResource: pods, Prefix: "/pods/", NewList: newPodList, Raw: raw, SharesItems: !s.apart, KeyFunc: s.keyFunc}
+	res := Resource{GroupResource: pods, Prefix: "/pods/", NewList: newPodList, Raw: raw, SharesItems: !s.apart, SharesLists: s.alike, KeyFunc: s.keyFunc}
 	if s.noRaw {
 		res.Raw = nil
 	}

@@ -80,9 +80,7 @@ func TestDirectOutlivesAPanic(t *testing.T) {
 		if _, err := list(t.Context(), r.store, everything("")); err != nil {
 			t.Error(err)
 		}
-		if d := r.store.direct; len(d.lists) != 0 || len(d.turns) != 0 {
-			t.Errorf("%d lists and %d turns are taken", len(d.lists), len(d.turns))
-		}
+		r.checkIdle()
 	})
 }
 

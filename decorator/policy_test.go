@@ -92,6 +92,7 @@ func TestUnverified(t *testing.T) {
 		policy OnUnverified
 		want   answer
 	}{
+		"Quorum": {UnverifiedQuorum, answer{direct, direct, fails}},
 		"Fail":   {"", answer{fails, fails, fails}},
 		"Direct": {UnverifiedDirect, answer{direct, direct, fails}},
 		"Stale":  {UnverifiedStale, answer{stale, stale, stale}},
@@ -110,7 +111,11 @@ func TestUnverified(t *testing.T) {
 						cause(r)
 						newest := r.put("a")
 						says := map[string]string{formatRevision(old): stale, formatRevision(newest): direct}
-						for verb, want := range map[string]string{"list": row.want.list, "get": row.want.get, "watch": row.want.watch} {
+						want := row.want
+						if row.policy == UnverifiedQuorum && strings.Contains(fault, "floor") {
+							want = answer{fails, fails, fails}
+						}
+						for verb, want := range map[string]string{"list": want.list, "get": want.get, "watch": want.watch} {
 							warnings := &warnings{}
 							ctx := warning.WithWarningRecorder(t.Context(), warnings)
 							version, err := readA(ctx, verb, r.store, rv)

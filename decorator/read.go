@@ -256,7 +256,11 @@ func (r *read) falls(policy OnUnverified, err error) bool {
 	if policy == UnverifiedDirect && errors.Is(err, errDirect) {
 		return true
 	}
-	if r.store.backend.cfg.OnUnverified != policy {
+	configured := r.store.backend.cfg.OnUnverified
+	if configured == UnverifiedQuorum && policy == UnverifiedDirect {
+		return r.target != 0 && errors.Is(err, ErrNotFresh) && r.store.loss(false) == nil
+	}
+	if configured != policy {
 		return false
 	}
 	if r.store.loss(false) != nil {

@@ -34,7 +34,7 @@ func rewind(t *testing.T, cfg Config, f func(*testing.T, *rig)) {
 // TestRewindIsSticky: once the backend is known to have gone back no read is answered
 // from the cache, also when the revision has passed what was seen.
 func TestRewindIsSticky(t *testing.T) {
-	for _, policy := range []OnUnverified{UnverifiedFail, UnverifiedStale} {
+	for _, policy := range []OnUnverified{UnverifiedFail, UnverifiedQuorum, UnverifiedStale} {
 		t.Run(string(policy), func(t *testing.T) {
 			rewind(t, Config{OnUnverified: policy}, func(t *testing.T, r *rig) {
 				for round := range 2 {

@@ -3,6 +3,7 @@ package decorator
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -66,7 +67,7 @@ func newStore(b *Backend, inner storage.Interface, r Resource) *Store {
 		s.pilot = newPilot(s)
 		s.stream = s.pilot.stream
 	}
-	s.direct = newDirect(r, s.observe)
+	s.direct = newDirect(r, b.cfg, s.observe)
 	return s
 }
 
@@ -168,7 +169,7 @@ func (s *Store) passList(ctx context.Context, key string, opts *storage.ListOpti
 		return err
 	}
 	if s.goesOnDirectly(opts) {
-		to = s.resource.Raw
+		return s.direct.list(ctx, time.Now().Add(s.backend.cfg.MaxWait), key, opts, list)
 	}
 	return s.listExactly(ctx, to, key, opts, list)
 }
@@ -186,7 +187,7 @@ func (r *read) unverifiedList(key string, opts *storage.ListOptions, list runtim
 		if r.route.rewrite || asked.ResourceVersion == "0" {
 			asked.ResourceVersion, asked.ResourceVersionMatch = "", ""
 		}
-		err = r.call(spanDirect, func(ctx context.Context) error { return s.direct.list(ctx, key, asked, list) })
+		err = r.call(spanDirect, func(ctx context.Context) error { return s.direct.list(ctx, r.turnBy(err), key, &asked, list) })
 	case r.falls(UnverifiedStale, err) && r.route.kind != routeLeast && asked.Predicate.Continue == "":
 		r.warnStale()
 		asked.ResourceVersion, asked.ResourceVersionMatch = formatRevision(s.stream.Revision()), notOlderThan

@@ -94,7 +94,7 @@ func (r *resource) compose(s spec) error {
 	raw := func() (storage.Interface, func(), error) {
 		return newRawStorage(client, compaction, s.config, s.newFunc, s.newListFunc, s.prefix)
 	}
-	store, err := watchcache.Heal(t.backend, raw, cacheConfig(s), watchcache.Options{Prove: prover(client.KV, objectsPrefix(s))})
+	store, err := watchcache.Heal(t.backend, raw, cacheConfig(s), watchcache.Options{Prove: prover(client.KV, objectsPrefix(s)), SharesLists: true})
 	if err != nil {
 		return err
 	}

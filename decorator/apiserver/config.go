@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -19,11 +20,15 @@ import (
 // any number of calls at once: what a second one adds is a TCP stream that does not wait behind the first's bytes.
 const defaultEtcdClients = 2
 
-// Config says how the reads of an API server are verified. The zero value verifies every read of the newest data, and fails
-// those that cannot be verified in time. Fields without a comment are those of decorator.Config.
+// Config says how the reads of an API server are verified. The zero value verifies every read of the newest data, has etcd
+// answer those whose watch cache does not get there in time, and fails those for which etcd cannot be asked. Fields without a
+// comment are those of decorator.Config.
 type Config struct {
 	ZeroVersion  decorator.ZeroVersion
 	MaxStaleness time.Duration
+	// OnUnverified is that of decorator.Config, but empty means decorator.UnverifiedQuorum: what an API server answers
+	// without rvfloor, when a watch cache is stuck or slow, it goes on to answer. decorator.UnverifiedFail is the strict
+	// choice, which sends no list to etcd.
 	OnUnverified decorator.OnUnverified
 	Strategy     decorator.Strategy
 	MaxWait      time.Duration
@@ -59,7 +64,7 @@ func (c Config) policy() decorator.Config {
 	return decorator.Config{
 		ZeroVersion:    c.ZeroVersion,
 		MaxStaleness:   c.MaxStaleness,
-		OnUnverified:   c.OnUnverified,
+		OnUnverified:   cmp.Or(c.OnUnverified, decorator.UnverifiedQuorum),
 		Strategy:       c.Strategy,
 		MaxWait:        c.MaxWait,
 		ReadyWait:      c.ReadyWait,

@@ -176,7 +176,7 @@ func sampleStatus() debugStatus {
 			Waits: 900 + uint64(4000*wave), MeanWaitSeconds: .0006 + .001*wave, MaxWaitSeconds: .002 + .012*wave*math.Abs(math.Sin(float64(i))),
 		}
 	}
-	policy := decorator.PolicyStatus{ZeroVersion: "Verified", OnUnverified: "Fail", MaxWaitSeconds: 3, ReadyWaitSeconds: .2}
+	policy := decorator.PolicyStatus{ZeroVersion: "Verified", OnUnverified: "Quorum", MaxWaitSeconds: 3, ReadyWaitSeconds: .2}
 	strategy := decorator.StrategyStatus{Name: "request", Reason: `progress is answered, in order, and reaches the floor`}
 	modeFile := &modeFileStatus{Path: "/etc/kubernetes/verified-reads/a-folder-with-a-long-name/mode", Mode: decorator.ModeShadow,
 		Error: &decorator.ErrorStatus{Time: *ago(time.Minute), Message: "--verified-reads-mode-file: /etc/kubernetes/verified-reads/a-folder-with-a-long-name/mode says \"of\": write one of the words verify, shadow, off into it"}}

@@ -30,13 +30,14 @@ type Options struct {
 	Resources, ExceptResources []string
 }
 
-// NewOptions answers the defaults: every read is verified, and fails where it cannot be in time.
+// NewOptions answers the defaults: every read is verified, by etcd itself where the watch cache does not get there in time,
+// and fails where etcd cannot be asked.
 func NewOptions() *Options {
 	return &Options{
 		Enabled: true,
 		Config: Config{
 			ZeroVersion:  decorator.ZeroVerified,
-			OnUnverified: decorator.UnverifiedFail,
+			OnUnverified: decorator.UnverifiedQuorum,
 			Strategy:     decorator.StrategyAuto,
 			MaxWait:      3 * time.Second,
 			ReadyWait:    200 * time.Millisecond,
@@ -68,8 +69,10 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.MaxStaleness, flagMaxStaleness, c.MaxStaleness, ""+
 		"How old an answer at resourceVersion 0 may be. Only with --"+flagZeroVersion+"=Bounded, and required there.")
 	fs.StringVar((*string)(&c.OnUnverified), flagOnUnverified, string(c.OnUnverified), ""+
-		"What a read gets that cannot be verified in time. Fail: an error that says when to retry. "+
-		"Direct: the answer of etcd, shared by equal lists, five at once per resource; watches fail. "+
+		"What a read gets that cannot be verified in time. "+
+		"Quorum: where only the watch cache is late, the answer of etcd, shared by equal lists, five at once per resource, "+
+		"with users taking turns; else an error, and watches fail. "+
+		"Fail: an error that says when to retry. Direct: the answer of etcd, also where the newest revision could not be read. "+
 		"Stale: the answer of the watch cache, with a Warning header.")
 	fs.DurationVar(&c.MaxWait, flagMaxWait, c.MaxWait,
 		"The longest that a read waits for the watch cache to become fresh, cut to the deadline of the request.")

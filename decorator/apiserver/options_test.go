@@ -31,7 +31,7 @@ func TestFlags(t *testing.T) {
 		return names
 	}
 	policy := func(s debugStatus) decorator.PolicyStatus { return s.Backends[0].Policy }
-	defaults := decorator.PolicyStatus{ZeroVersion: "Verified", OnUnverified: "Fail", MaxWaitSeconds: 3, ReadyWaitSeconds: .2, PulseSeconds: 60}
+	defaults := decorator.PolicyStatus{ZeroVersion: "Verified", OnUnverified: "Quorum", MaxWaitSeconds: 3, ReadyWaitSeconds: .2, PulseSeconds: 60}
 	with := func(change func(*decorator.PolicyStatus)) decorator.PolicyStatus {
 		p := defaults
 		change(&p)
@@ -185,7 +185,7 @@ func TestFlagsRefuse(t *testing.T) {
 	dir := t.TempDir()
 	refused := map[string]string{
 		"--verified-reads-zero-version=verified":                                   "--verified-reads-zero-version=verified: use one of Verified, Bounded, AsIs",
-		"--verified-reads-on-unverified=":                                          "--verified-reads-on-unverified=: use one of Fail, Direct, Stale",
+		"--verified-reads-on-unverified=":                                          "--verified-reads-on-unverified=: use one of Quorum, Fail, Direct, Stale",
 		"--verified-reads-strategy=luck":                                           "--verified-reads-strategy=luck: use one of auto, request, nudge, range-proof, write, direct",
 		"--verified-reads-max-wait=0":                                              "--verified-reads-max-wait=0s: use a duration above 0, such as 3s",
 		"--verified-reads-ready-wait=-1s":                                          "--verified-reads-ready-wait=-1s: use a duration above 0, such as 200ms",

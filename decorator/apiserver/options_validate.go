@@ -51,7 +51,7 @@ func (o *Options) Validate() []error {
 		strategies = append(strategies, string(s))
 	}
 	known(flagZeroVersion, string(c.ZeroVersion), string(decorator.ZeroVerified), string(decorator.ZeroBounded), string(decorator.ZeroAsIs))
-	known(flagOnUnverified, string(c.OnUnverified), string(decorator.UnverifiedFail), string(decorator.UnverifiedDirect), string(decorator.UnverifiedStale))
+	known(flagOnUnverified, string(c.OnUnverified), string(decorator.UnverifiedQuorum), string(decorator.UnverifiedFail), string(decorator.UnverifiedDirect), string(decorator.UnverifiedStale))
 	known(flagStrategy, string(c.Strategy), strategies...)
 	positive := func(flag string, value time.Duration, example string) {
 		if value <= 0 {

@@ -82,6 +82,7 @@ func serve(t *testing.T, args ...string) *apiServer {
 	cfg.ExternalAddress = listener.Addr().String()
 	cfg.LoopbackClientConfig = &restclient.Config{}
 	cfg.ShutdownWatchTerminationGracePeriod = wait
+	cfg.MaxRequestsInFlight, cfg.MaxMutatingRequestsInFlight = 0, 0 // no limit
 	cfg.SkipOpenAPIInstallation = true
 	cfg.OpenAPIV3Config = genericserver.DefaultOpenAPIV3Config(
 		func(openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition { return nil },

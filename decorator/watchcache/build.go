@@ -19,6 +19,8 @@ import (
 type Options struct {
 	// Prove is Resource.Prove.
 	Prove decorator.Prover
+	// SharesLists is Resource.SharesLists. Upstream's etcd3 store answers equal lists alike.
+	SharesLists bool
 }
 
 // Raw returns a raw storage that no cache was built on before, as upstream's takes the function
@@ -88,7 +90,7 @@ func (l *layers) build(backend *decorator.Backend, raw storage.Interface, cfg ca
 	// made. The delegator writes, and reads past the cache, through the raw storage: the feed has
 	// nothing to add to that.
 	shown := backend.Shown(raw)
-	described := decorator.Resource{GroupResource: cfg.GroupResource, Prefix: cfg.ResourcePrefix, NewList: cfg.NewListFunc, KeyFunc: cfg.KeyFunc, Raw: shown, Prove: opts.Prove, SharesItems: true}
+	described := decorator.Resource{GroupResource: cfg.GroupResource, Prefix: cfg.ResourcePrefix, NewList: cfg.NewListFunc, KeyFunc: cfg.KeyFunc, Raw: shown, Prove: opts.Prove, SharesItems: true, SharesLists: opts.SharesLists}
 	feed, err := backend.Feed(raw, described)
 	if err != nil {
 		return nil, err

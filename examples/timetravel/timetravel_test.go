@@ -38,7 +38,7 @@ func told(t *testing.T, open opener) outcome {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	var page bytes.Buffer
-	got, err := tell(t.Context(), open, [2]sides.Kind{sides.Stock, sides.RVFloor}, newTimeline(&page, "a story"))
+	got, err := tell(t.Context(), open, [2]sides.Kind{sides.Stock, sides.Strict}, newTimeline(&page, "a story"))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &page)
 	}

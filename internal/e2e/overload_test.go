@@ -34,7 +34,7 @@ const (
 
 // TestDirectUnderStall: the watch of a cache stalls under a thousand callers, for
 // whom the policy is Direct. Five full lists reach etcd at once, equal ones are shared,
-// the rest are told to come later, and memory is bounded by the lists, not by the
+// the rest are told to come later when their turn does not come, and memory is bounded by the lists, not by the
 // callers (kubernetes/kubernetes#138494).
 func TestDirectUnderStall(t *testing.T) {
 	cluster := etcdlab.Run(t, etcdlab.Config{})

@@ -140,7 +140,7 @@ func wrapped(t testing.TB, s *side, cfg decorator.Config, told func(runtime.Obje
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.backend.Close() })
-	r := decorator.Resource{GroupResource: schema.GroupResource{Resource: "pods"}, Prefix: prefix, NewList: newPods, Raw: s.raw, KeyFunc: told}
+	r := decorator.Resource{GroupResource: schema.GroupResource{Resource: "pods"}, Prefix: prefix, NewList: newPods, Raw: s.raw, KeyFunc: told, SharesLists: true}
 	if s.feed, err = s.backend.Feed(s.raw, r); err != nil {
 		t.Fatal(err)
 	}

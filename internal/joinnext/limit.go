@@ -1,6 +1,9 @@
 package joinnext
 
-import "time"
+import (
+	"runtime"
+	"time"
+)
 
 // limit is the end of all that began within a 64th of its time: callers who wait, and
 // calls. They share its timer, which costs a third of a call that is answered at once
@@ -18,16 +21,53 @@ func (l *limit) over() <-chan struct{} {
 	return l.done
 }
 
-// newLimit ends after left, and then calls ended, which may be nil.
+// newLimit ends after left of the time in which this process kept up, and then calls ended,
+// which may be nil.
+//
+// A timer tells that time has passed, not that the process had any of it. With a thousand new
+// connections on one slow core, what a backend has answered waits for seconds until it is read,
+// and a limit by the clock would call the backend dead. So a limit is counted in parts, and one
+// at the end of which the process is behind does not count.
 func newLimit(now time.Time, left time.Duration, ended func(*limit)) *limit {
 	l := &limit{done: make(chan struct{}), shared: now.Add(left / 64)}
-	time.AfterFunc(left, func() {
+	due, last, kept := now, now.Add(maxStretch*left), 0
+	var part func()
+	part = func() {
+		if lag(due) <= max(left/64, anyLag) {
+			kept++
+		} else {
+			due = time.Now()
+		}
+		if kept < parts && time.Now().Before(last) {
+			due = due.Add(left / parts)
+			time.AfterFunc(time.Until(due), part)
+			return
+		}
 		close(l.done)
 		if ended != nil {
 			ended(l)
 		}
-	})
+	}
+	due = due.Add(left / parts)
+	time.AfterFunc(left/parts, part)
 	return l
+}
+
+const (
+	// parts are enough to see that a process is behind, and few enough to cost nothing.
+	parts = 16
+	// anyLag is what every busy machine has, and is not worth a look at a short limit.
+	anyLag = 20 * time.Millisecond
+	// maxStretch is how many times its time a limit lasts at most: where the backend is dead
+	// and the process is slow as well, callers still fail.
+	maxStretch = 4
+)
+
+// lag returns by how much this process is behind: how long ago a timer was due that has fired
+// now, and for how long a goroutine waits for a core. A variable for tests.
+var lag = func(due time.Time) time.Duration {
+	runtime.Gosched()
+	return time.Since(due)
 }
 
 // patienceLocked is the limit of a caller who comes now.

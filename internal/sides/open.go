@@ -16,7 +16,7 @@ import (
 )
 
 // Kind is what makes the storage of a side, and what ends it after all its
-// storages: Stock, RVFloor, With or Uncached.
+// storages: Stock, RVFloor, Strict, With or Uncached.
 type Kind func() (generic.StorageDecorator, func() error, error)
 
 // Stock is what an API server has without rvfloor.
@@ -26,6 +26,11 @@ func Stock() (generic.StorageDecorator, func() error, error) {
 
 // RVFloor is what an API server has with rvfloor as it comes.
 func RVFloor() (generic.StorageDecorator, func() error, error) { return With(apiserver.Config{})() }
+
+// Strict is RVFloor where a read whose cache is late fails, and is not answered by etcd.
+func Strict() (generic.StorageDecorator, func() error, error) {
+	return With(apiserver.Config{OnUnverified: "Fail"})()
+}
 
 // With is what an API server has with rvfloor, configured so.
 func With(cfg apiserver.Config) Kind {
