@@ -18,6 +18,7 @@ var mayImport = map[string]struct {
 }{
 	"":                           {},
 	"internal/revision":          {},
+	"internal/awake":             {},
 	"internal/joinnext":          {own: []string{"internal/guard"}},
 	"internal/guard":             {},
 	"metrics":                    {own: []string{"internal/guard"}},
@@ -27,7 +28,7 @@ var mayImport = map[string]struct {
 	"decorator":                  {own: []string{"freshness", "progress", "metrics", "internal/joinnext", "internal/guard", "internal/revision"}, kubernetes: true},
 	"decorator/apiserver":        {own: []string{"decorator", "decorator/probe", "freshness", "progress"}, kubernetes: true},
 	"decorator/probe":            {own: []string{"decorator", "freshness", "internal/revision"}},
-	"decorator/decoratortest":    {own: []string{"freshness"}, kubernetes: true},
+	"decorator/decoratortest":    {own: []string{"freshness", "internal/awake"}, kubernetes: true},
 	"internal/memstorage":        {own: []string{"progress"}, kubernetes: true},
 	"internal/gate":              {},
 	"internal/etcdlab":           {own: []string{"internal/gate"}},
