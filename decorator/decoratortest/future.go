@@ -71,6 +71,7 @@ func (r *rig) cached(revision uint64) {
 			return name == marker.name
 		})
 		if err == nil {
+			r.mustShow(named("LIST"), marker, "") // and all of its revision is there
 			return
 		}
 		if ctx.Err() != nil || !inconclusive(err) && retryable(err) != nil {
