@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// shortest is the least MaxWait of a server.
-	shortest = 300 * time.Millisecond
+	// shortest and longest bound MaxWait. etcd gives up by itself what hangs, after some 7 s,
+	// which is not to come before requestTimeout.
+	shortest, longest = 300 * time.Millisecond, time.Second
 	// patience bounds waits for what must happen.
 	patience = time.Minute
 )
@@ -52,7 +53,7 @@ func start(t *testing.T, cfg etcdlab.Config) *server {
 	s.old = create(t, early, "a")
 	create(t, early, "b")
 	await(t, func() bool { return early.ReadinessCheck() == nil })
-	s.maxWait = max(shortest, 10*pace(t, early))
+	s.maxWait = min(longest, max(shortest, 20*pace(t, early)))
 
 	store := open(t, "http://"+s.proxy.Addr(), s.maxWait)
 	await(t, func() bool { return store.ReadinessCheck() == nil })
@@ -68,7 +69,7 @@ func start(t *testing.T, cfg etcdlab.Config) *server {
 
 // requestTimeout is the API server's own (60 s by default), for what nothing else ends. Far
 // above maxWait, so that the two are told apart.
-func (s *server) requestTimeout() time.Duration { return 5 * s.maxWait }
+func (s *server) requestTimeout() time.Duration { return 4 * s.maxWait }
 
 // pace is how long a LIST takes beside as many as the table has rows, at most.
 func pace(t *testing.T, store storage.Interface) time.Duration {
