@@ -42,13 +42,13 @@ func checkFuture(r *rig) {
 	seen := r.mustShow(named("LIST"), seeded, "").revision
 	r.cached(seen)
 
-	r.each("Released", r.leasts(seen+far, longest), seeded, (*rig).refused)
+	r.each("Released", r.leasts(seen+far, longest/3), seeded, (*rig).refused)
 	r.HoldWatch()
 	defer r.ReleaseWatch()
 	if _, err := r.update(r.Writer(), seeded); err != nil {
 		r.t.Fatalf("through Writer: %v", err)
 	}
-	r.each("Held", r.leasts(seen+far, longest), seeded, (*rig).refused)
+	r.each("Held", r.leasts(seen+far, longest/3), seeded, (*rig).refused)
 	// The cache has this revision: it has no need of a floor, which it could not get to
 	// now.
 	r.each("Past", r.leasts(seen, brief), seeded, func(r *rig, c call, a answer) {
