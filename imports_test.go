@@ -18,6 +18,7 @@ var mayImport = map[string]struct {
 }{
 	"":                           {},
 	"internal/revision":          {},
+	"internal/awake":             {},
 	"internal/joinnext":          {own: []string{"internal/guard"}},
 	"internal/guard":             {},
 	"internal/monotonic":         {},
@@ -30,7 +31,7 @@ var mayImport = map[string]struct {
 	"decorator/apiserver":        {own: []string{"decorator", "decorator/probe", "decorator/watchcache", "freshness", "internal/monotonic", "progress"}, kubernetes: true},
 	"decorator/watchcache":       {own: []string{"decorator"}, kubernetes: true},
 	"decorator/probe":            {own: []string{"decorator/strategy", "freshness", "internal/revision"}},
-	"decorator/decoratortest":    {own: []string{"freshness"}, kubernetes: true},
+	"decorator/decoratortest":    {own: []string{"freshness", "internal/awake"}, kubernetes: true},
 	"internal/memstorage":        {own: []string{"progress"}, kubernetes: true},
 	"internal/gate":              {},
 	"internal/etcdlab":           {own: []string{"internal/gate"}},

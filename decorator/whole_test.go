@@ -101,6 +101,7 @@ func eachInstant(t *testing.T, r *rig, raw *memstorage.Storage, s storage.Interf
 	if _, err := list(t.Context(), s, everything("")); err != nil {
 		t.Fatal(err)
 	}
+	settled() // for stock, whose LIST is no proof that the cache has all of the herd
 	raw.Hold()
 	h.change(r)
 	var mu sync.Mutex

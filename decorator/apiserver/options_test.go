@@ -172,7 +172,7 @@ func TestPoliciesOverHTTP(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			s := serve(t, append(strings.Fields(args), "--etcd-servers="+cluster.Endpoints()[0], "--verified-reads-max-wait=300ms")...).ready(t)
-			assert.Equal(t, http.StatusOK, s.do(t, "GET", zero, "").code)
+			require.Eventually(t, func() bool { return s.do(t, "GET", zero, "").code == http.StatusOK }, wait, tick)
 			cluster.Proxy(0).Hold()
 			defer cluster.Proxy(0).Release()
 			check(t, s)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apiserver/pkg/storage"
 )
@@ -26,7 +25,7 @@ func checkErrors(r *rig) {
 	if err != nil {
 		r.t.Fatalf("through Writer: %v", err)
 	}
-	canceled, cancel := context.WithCancel(r.t.Context())
+	canceled, cancel := context.WithTimeout(r.t.Context(), longest)
 	defer cancel()
 	short, stop := context.WithTimeout(r.t.Context(), brief)
 	defer stop()
@@ -40,19 +39,19 @@ func checkErrors(r *rig) {
 		failed[i] = <-failing[i]
 	}
 	// By now those that are to leave are where they wait.
+	left := r.clock.Now()
 	cancel()
 	for i, c := range r.newest() {
 		r.t.Run(c.name, func(t *testing.T) {
 			r := r.in(t)
 			r.judgeFailure(c, failed[i].err)
 			const promised = " whose caller cancels it returns at once"
-			select {
-			case a := <-leaving[i]:
-				if a.err != nil && !errors.Is(a.err, context.Canceled) && !inconclusive(a.err) && retryable(a.err) != nil {
-					r.broken("a "+c.name+promised+", with the context's error", a.err.Error(), "an error that does not come from the Store's own wait")
-				}
-			case <-time.After(atOnce):
-				r.broken("a "+c.name+promised, fmt.Sprintf("nothing within %v", atOnce), "the wait does not heed the caller's context")
+			a := <-leaving[i]
+			if a.err != nil && !errors.Is(a.err, context.Canceled) && !inconclusive(a.err) && retryable(a.err) != nil {
+				r.broken("a "+c.name+promised+", with the context's error", a.err.Error(), "an error that does not come from the Store's own wait")
+			}
+			if late := a.ended - left; late > atOnce {
+				r.broken("a "+c.name+promised, fmt.Sprintf("it took %v more", late), "the wait does not heed the caller's context")
 			}
 		})
 	}

@@ -17,8 +17,9 @@ import (
 // run on by a million each second.
 const far uint64 = 1 << 40
 
-// leasts are the ways to ask for what is not older than a revision, or at it.
-func (r *rig) leasts(revision uint64) []call {
+// leasts are the ways to ask for what is not older than a revision, or at it. A watch
+// stays open for as long as open says.
+func (r *rig) leasts(revision uint64, open time.Duration) []call {
 	rv := strconv.FormatUint(revision, 10)
 	calls := []call{
 		{"LIST at N", listing("", rv, "", nil)},
@@ -26,10 +27,10 @@ func (r *rig) leasts(revision uint64) []call {
 		{"LIST at exactly N", listing("", rv, metav1.ResourceVersionMatchExact, nil)},
 		{"LIST at N with a limit", listing("", rv, "", func(p *storage.SelectionPredicate) { p.Limit = 2 })},
 		{"GET at N", getting(rv)},
-		{"WATCH at N", opening(rv, nil)},
+		{"WATCH at N", opening(rv, open)},
 	}
 	if r.watchLists() {
-		calls = append(calls, call{"WATCH at N with initial events", opening(rv, new(true))})
+		calls = append(calls, call{"WATCH at N with initial events", beginning(rv)})
 	}
 	return calls
 }
@@ -39,26 +40,50 @@ func (r *rig) leasts(revision uint64) []call {
 func checkFuture(r *rig) {
 	seeded := r.create("future", "future-seeded")
 	seen := r.mustShow(named("LIST"), seeded, "").revision
+	r.cached(seen)
 
-	r.each("Released", r.leasts(seen+far), longest, seeded, (*rig).refused)
+	r.each("Released", r.leasts(seen+far, longest/3), seeded, (*rig).refused)
 	r.HoldWatch()
 	defer r.ReleaseWatch()
 	if _, err := r.update(r.Writer(), seeded); err != nil {
 		r.t.Fatalf("through Writer: %v", err)
 	}
-	r.each("Held", r.leasts(seen+far), longest, seeded, (*rig).refused)
-	// The cache answered at this revision before: it has no need of a floor, which
-	// it could not get to now.
-	r.each("Past", r.leasts(seen), atOnce, seeded, func(r *rig, c call, a answer) {
+	r.each("Held", r.leasts(seen+far, longest/3), seeded, (*rig).refused)
+	// The cache has this revision: it has no need of a floor, which it could not get to
+	// now.
+	r.each("Past", r.leasts(seen, brief), seeded, func(r *rig, c call, a answer) {
 		if r.answered(c, a); a.err == nil {
 			r.reaches(c, a, seen, seeded)
 		}
 	})
 }
 
+// cached returns when the cache is known to have a revision: a watch through it has
+// brought a later write. That the Store has answered at the revision is no proof, as one
+// that has no faith in its cache just then asks the storage.
+func (r *rig) cached(revision uint64) {
+	r.t.Helper()
+	marker := r.create("cached", "cached-marker")
+	ctx, cancel := context.WithTimeout(r.t.Context(), longest)
+	defer cancel()
+	for {
+		err := r.watch(ctx, watchOptions(strconv.FormatUint(revision, 10), nil), func(_ watch.Event, name string, _ uint64) bool {
+			return name == marker.name
+		})
+		if err == nil {
+			r.mustShow(named("LIST"), marker, "") // and all of its revision is there
+			return
+		}
+		if ctx.Err() != nil || !inconclusive(err) && retryable(err) != nil {
+			r.t.Fatalf("a watch from %d, at which the Store has answered, does not bring a later write: %v", revision, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // each makes all calls at once, and judges each in a test of its own.
-func (r *rig) each(name string, calls []call, timeout time.Duration, w write, judge func(*rig, call, answer)) {
-	ctx, cancel := context.WithTimeout(r.t.Context(), timeout)
+func (r *rig) each(name string, calls []call, w write, judge func(*rig, call, answer)) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), longest)
 	defer cancel()
 	var answers []<-chan answer
 	for _, c := range calls {
@@ -107,22 +132,24 @@ func (r *rig) answered(c call, a answer) {
 	}
 }
 
-// opening opens a watch and ends it, unless it brings an ERROR first. Initial events
-// are waited for, as they tell that there is none.
-func opening(resourceVersion string, initial *bool) func(context.Context, *rig, write) (view, error) {
+// beginning reads the initial events of a watch: they tell that no ERROR came before.
+func beginning(resourceVersion string) func(context.Context, *rig, write) (view, error) {
 	return func(ctx context.Context, r *rig, _ write) (view, error) {
-		if initial != nil {
-			return watching(resourceVersion, initial)(ctx, r, write{})
-		}
+		return watching(resourceVersion, new(true))(ctx, r, write{})
+	}
+}
+
+// opening opens a watch and ends it after a time, unless it brings an ERROR first.
+func opening(resourceVersion string, after time.Duration) func(context.Context, *rig, write) (view, error) {
+	return func(ctx context.Context, r *rig, _ write) (view, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		w, err := r.Store().Watch(ctx, r.prefix(), watchOptions(resourceVersion, nil))
 		if err != nil {
 			return view{}, err
 		}
-		// What is refused after the watch was opened is so by its first event, which
-		// is there when it is opened. To open it may take long: a slow backend's floor.
-		time.AfterFunc(brief, cancel)
+		// To open it may take long: a slow backend's floor.
+		time.AfterFunc(after, cancel)
 		err = r.follow(ctx, w, func(watch.Event, string, uint64) bool { return true })
 		if inconclusive(err) {
 			err = nil

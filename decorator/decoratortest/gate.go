@@ -120,20 +120,21 @@ func (r *rig) mustShow(c call, w write, when string) view {
 	return v
 }
 
-// answer is what came of one read.
+// answer is what came of one read. Its times are by the rig's clock.
 type answer struct {
 	view
-	err  error
-	took time.Duration
+	err         error
+	took, ended time.Duration
 }
 
 // ask reads beside the caller.
 func (r *rig) ask(ctx context.Context, c call, w write) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
-		began := time.Now()
+		began := r.clock.Now()
 		v, err := c.read(ctx, r, w)
-		answers <- answer{v, err, time.Since(began)}
+		ended := r.clock.Now()
+		answers <- answer{v, err, ended - began, ended}
 	}()
 	return answers
 }

@@ -66,6 +66,7 @@ func TestInMemory(t *testing.T) {
 		"Feed":         func(t *testing.T) decoratortest.Harness { return newInMemory(t, true, true) },
 		"FeedUntapped": func(t *testing.T) decoratortest.Harness { return newInMemory(t, false, true) },
 		"Feedless":     func(t *testing.T) decoratortest.Harness { return feedless{newInMemory(t, false, false)} },
+		"Lagging":      newLagging,
 		"Example":      newExampleHarness,
 	} {
 		t.Run(name, func(t *testing.T) { decoratortest.Run(t, newHarness) })

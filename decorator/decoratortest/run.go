@@ -7,6 +7,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/rvfloor/rvfloor/internal/awake"
 )
 
 const (
@@ -14,7 +16,7 @@ const (
 	// one that would be answered wrongly, which takes no waiting.
 	brief = 150 * time.Millisecond
 	// atOnce is what no call may take that has nothing to wait for, or whose deadline
-	// is over. Stock keeps such callers for 3 s.
+	// is over, of the time in which the process ran. Stock keeps such callers for 3 s.
 	atOnce = 2 * time.Second
 	// longest is how long a read may take that has to be answered in the end.
 	longest = 30 * time.Second
@@ -42,7 +44,9 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHarness(t)
 			t.Cleanup(h.ReleaseWatch) // before what newHarness registered
-			c.check(&rig{Harness: h, t: t})
+			clock := awake.Start()
+			defer clock.Stop()
+			c.check(&rig{h, t, clock})
 		})
 	}
 }
@@ -50,11 +54,12 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 // rig is a Harness with what the checks do to it again and again.
 type rig struct {
 	Harness
-	t *testing.T
+	t     *testing.T
+	clock *awake.Clock
 }
 
 // in is the rig of a subtest.
-func (r *rig) in(t *testing.T) *rig { return &rig{Harness: r.Harness, t: t} }
+func (r *rig) in(t *testing.T) *rig { return &rig{r.Harness, t, r.clock} }
 
 // broken reports what is wrong in the three parts that whoever reads it needs.
 func (r *rig) broken(promised, got, probably string) {

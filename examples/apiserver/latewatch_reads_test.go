@@ -85,12 +85,12 @@ func get(version string) readFunc {
 	}
 }
 
-// write creates, changes twice and deletes an object, again and again until end
+// write creates, changes twice and deletes an object, again and again until it is over
 // and at least once, and reads after each write.
-func (l *lateWatch) write(ctx context.Context, k kind, name string, end time.Time) error {
+func (l *lateWatch) write(ctx context.Context, k kind, name string, over func() bool) error {
 	server := k.of(l.near)
 	var object *unstructured.Unstructured
-	for n := 0; n < 4 || time.Now().Before(end); n++ {
+	for n := 0; n < 4 || !over(); n++ {
 		var err error
 		switch n % 4 {
 		case 0:

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
@@ -19,7 +20,7 @@ import (
 // another resource is written, and counts what reaches etcd.
 func TestStormReachesEtcdAsAFewCalls(t *testing.T) {
 	cluster := etcdlab.Run(t, etcdlab.Config{})
-	s := newOurs(t, cluster, decorator.Config{})
+	s := newOurs(t, cluster, decorator.Config{MaxWait: time.Minute}) // how long they wait is not the question
 	for i := range 100 {
 		if _, err := s.create(t.Context(), "storm", fmt.Sprintf("p%d", i), 0, nil); err != nil {
 			t.Fatal(err)

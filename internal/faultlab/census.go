@@ -57,9 +57,9 @@ func (c census) beyond(now census) string {
 	return b.String()
 }
 
-// complete says that all streams are open: one for the truth, and for each server its
-// cache's and its compactor's, which opens it after a second.
-func (l *lab) complete(now census) bool { return now.streams == 1+2*len(l.servers) }
+// complete says that all streams are open: one for the truth, and for each server those of
+// its two caches and its compactor's, which opens it after a second.
+func (l *lab) complete(now census) bool { return now.streams == 1+3*len(l.servers) }
 
 // quietFor is how long counts may take to come down: far above a reconnect.
 const quietFor = 15 * time.Second

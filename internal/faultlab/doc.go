@@ -8,6 +8,10 @@
 // as an API server beside its etcd does, and the watch of the second is late. The third
 // answers GETs from its cache.
 //
+// Each has two resources. What is judged is mostly the first; faults make the second one
+// unreadable, for a while or by one object, and what is read of it is judged apart: it may
+// fail, and is never wrong. All judged calls are made by one user; another one is a fault.
+//
 // What is drawn by chance (the order of the faults, whom they hit, what clients do) is
 // drawn from the seed. How it interleaves is not.
 package faultlab

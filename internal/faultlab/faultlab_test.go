@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/apiserver/pkg/registry/generic"
 
+	"github.com/rvfloor/rvfloor/decorator"
 	"github.com/rvfloor/rvfloor/decorator/apiserver"
 	"github.com/rvfloor/rvfloor/internal/etcdlab"
 	"github.com/rvfloor/rvfloor/internal/linear"
@@ -44,6 +45,20 @@ func rvfloor(cachedGets bool) sides.Kind {
 	}
 }
 
+// fairBetweenUsers says that callers of direct lists wait for their turn, fair between users.
+// Without that the server that asks no cache refuses the one for the other's lists, so there
+// is none.
+const fairBetweenUsers = false
+
+func direct() sides.Kind {
+	if !fairBetweenUsers {
+		return nil
+	}
+	return sides.With(apiserver.Config{
+		Strategy: decorator.StrategyDirect, SentinelKey: new(SentinelKey), Pulse: Pulse, Registerer: prometheus.NewRegistry(),
+	})
+}
+
 func stock(bool) sides.Kind { return sides.Stock }
 
 func run(t *testing.T, cfg Config) *Result {
@@ -67,6 +82,12 @@ func judge(t *testing.T, result *Result, operations int) {
 	if err := result.Reports[""].Err(); err != nil {
 		t.Error(err)
 	}
+	judgeSealed(t, result)
+	for _, p := range result.Phases {
+		if p.Name == crowding && p.Refused > 0 {
+			t.Errorf("%d LISTs and GETs were refused while another user listed without end", p.Refused)
+		}
+	}
 	if result.Operations < operations {
 		t.Errorf("%d operations of %d", result.Operations, operations)
 	}
@@ -78,13 +99,27 @@ func judge(t *testing.T, result *Result, operations int) {
 	}
 }
 
+// judgeSealed fails the test for what was answered wrong of the resource that cannot always
+// be read. Its reads may fail.
+func judgeSealed(t *testing.T, result *Result) {
+	t.Helper()
+	for _, v := range result.Sealed.Violations {
+		t.Errorf("of the resource that cannot always be read: %s (one of %d): %s", v.Kind, result.Sealed.Counts[v.Kind], v.Text)
+	}
+	for _, p := range result.Sealed.Phases {
+		if p.Name == "none" && 2*p.Answered < p.Reads {
+			t.Errorf("of the resource that cannot always be read, %d of %d reads were answered while it could be", p.Answered, p.Reads)
+		}
+	}
+}
+
 func TestRVFloorIsLinearizable(t *testing.T) {
 	leaks := goleak.IgnoreCurrent()
 	total, checked, events, bookmarks := 0, 0, 0, 0
 	var overrun time.Duration
 	var deadlines Deadlines
 	for i := range *seeds {
-		result := run(t, Config{Seed: *seed + uint64(i), Operations: *operations / *seeds, Server: rvfloor})
+		result := run(t, Config{Seed: *seed + uint64(i), Operations: *operations / *seeds, Server: rvfloor, Direct: direct()})
 		judge(t, result, *operations / *seeds)
 		total += result.Operations
 		checked += result.Reports[""].Operations
@@ -120,7 +155,7 @@ func TestStockIsNot(t *testing.T) {
 		// What was, until it is written again.
 		WatchList: {linear.BeforeRestore},
 	}
-	tooOld := 0
+	tooOld, sealedOld := 0, 0
 	for i := 0; len(missing) > 0 && i < 4; i++ {
 		result := run(t, Config{Seed: *seed + uint64(i), Operations: 4_000, Server: stock, Apart: true})
 		for _, kind := range readings {
@@ -133,9 +168,13 @@ func TestStockIsNot(t *testing.T) {
 		for _, p := range result.Phases {
 			tooOld += p.TooOld
 		}
+		sealedOld += result.Sealed.Counts[linear.BelowAcknowledged]
 	}
 	if len(missing) > 0 {
 		t.Errorf("not found with the stock server: %v", missing)
+	}
+	if sealedOld == 0 {
+		t.Error("of the resource that cannot always be read nothing is too old")
 	}
 	if tooOld == 0 {
 		t.Error("the tally has nothing that is too old")

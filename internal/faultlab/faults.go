@@ -14,8 +14,10 @@ import (
 type fault struct {
 	name   string
 	brief  bool
-	strike func(ctx context.Context, l *lab, random *rand.Rand) (end func(context.Context) error, err error)
+	strike strikeFunc
 }
+
+type strikeFunc func(ctx context.Context, l *lab, random *rand.Rand) (end func(context.Context) error, err error)
 
 func none(context.Context) error { return nil }
 
@@ -83,7 +85,12 @@ var faults = []fault{
 	{"a member defragments", true, func(ctx context.Context, l *lab, random *rand.Rand) (func(context.Context) error, error) {
 		return none, l.cluster.Defragment(ctx, random.IntN(3))
 	}},
+	{"a resource cannot be read", false, seal},
+	{"an object cannot be decoded", false, corrupt},
+	{"an object is under another's name", false, misname},
+	{crowding, false, crowdOut},
 	{restored, true, restore},
+	{restoredSealed, true, restoreSealed},
 }
 
 // cut lets nothing through a door, and returns when all connections have ended.

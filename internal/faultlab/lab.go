@@ -25,6 +25,8 @@ type lab struct {
 	client  *clientv3.Client // past all doors, for what is not an API server's
 	servers []*server
 	runs    []*linear.Run // one, or one for each kind of read
+	seal    sealing       // of the resource that cannot always be read
+	sealed  *linear.Run   // what was read of that, and written
 	truth   chan error    // from tellTruth
 	ends    []func() error
 	life    context.Context // of the run
@@ -41,9 +43,9 @@ type lab struct {
 
 // server is the storage of one API server, and its doors to etcd.
 type server struct {
-	name  string
-	store storage.Interface
-	doors []*etcdlab.Proxy
+	name          string
+	store, sealed storage.Interface
+	doors         []*etcdlab.Proxy
 }
 
 // watchLate is how late the watch of the second server is: far more than a read takes.
@@ -58,6 +60,7 @@ func start(ctx context.Context, cfg Config) (*lab, error) {
 	for range runs {
 		l.runs = append(l.runs, linear.New(linear.Config{Prefix: sides.PodPrefix, SecondOpinion: secondOpinion}))
 	}
+	l.sealed = linear.New(linear.Config{Prefix: sides.PodPrefix})
 	if err := l.open(ctx); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -83,14 +86,17 @@ func (l *lab) open(ctx context.Context) (err error) {
 	l.acknowledged.Store(&revision.Ratchet{})
 	l.followTruth(ctx, 1)
 	for i, members := range [][]int{{0, 1, 2}, {1}, {2}} {
-		if err := l.openServer(ctx, i, members); err != nil {
+		if err := l.openServer(ctx, l.cfg.Server(i == 2), i, members); err != nil {
 			return fmt.Errorf("faultlab: server %d: %w", i, err)
 		}
+	}
+	if l.cfg.Direct != nil {
+		return l.openServer(ctx, l.cfg.Direct, 3, []int{0})
 	}
 	return nil
 }
 
-func (l *lab) openServer(ctx context.Context, i int, members []int) error {
+func (l *lab) openServer(ctx context.Context, kind sides.Kind, i int, members []int) error {
 	s := &server{name: fmt.Sprintf("server %d", i)}
 	var endpoints []string
 	for _, member := range members {
@@ -109,11 +115,11 @@ func (l *lab) openServer(ctx context.Context, i int, members []int) error {
 		l.ends = append(l.ends, func() error { late.Close(); return nil })
 		endpoints = []string{late.Endpoint()}
 	}
-	store, end, err := sides.OpenAt(ctx, l.cfg.Server(i == 2), endpoints...)
+	stores, end, err := sides.OpenResources(ctx, kind, endpoints, sides.Resource{}, l.sealable())
 	if err != nil {
 		return err
 	}
-	s.store = store
+	s.store, s.sealed = stores[0], stores[1]
 	l.ends = append(l.ends, end)
 	l.servers = append(l.servers, s)
 	return nil

@@ -29,6 +29,10 @@ const (
 	Pulse       = time.Second
 )
 
+// restoredSealed is the restore with a resource that cannot be read meanwhile, so that no
+// cache of it is filled.
+const restoredSealed = "the backend is restored, and a resource cannot be read"
+
 // restore puts etcd back to a snapshot, with the cluster's id or another. Nobody is
 // connected meanwhile, so that the history which is lost can be known to its end.
 func restore(ctx context.Context, l *lab, random *rand.Rand) (func(context.Context) error, error) {
@@ -63,7 +67,7 @@ func restore(ctx context.Context, l *lab, random *rand.Rand) (func(context.Conte
 	case end <= saved+1:
 		return mend, errors.New("nothing was written after the snapshot")
 	}
-	for _, run := range l.runs {
+	for _, run := range l.all() {
 		run.Restoring()
 	}
 	// Nobody goes on to ask for a revision that is lost, or newer: until the restore is
@@ -76,7 +80,7 @@ func restore(ctx context.Context, l *lab, random *rand.Rand) (func(context.Conte
 	if err := l.cluster.Restore(ctx, file, to); err != nil {
 		return mend, err
 	}
-	for _, run := range l.runs {
+	for _, run := range l.all() {
 		if err := run.Restored(saved); err != nil {
 			return mend, err
 		}

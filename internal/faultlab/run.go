@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/rvfloor/rvfloor/internal/linear"
 	"github.com/rvfloor/rvfloor/internal/sides"
@@ -23,6 +24,8 @@ type Config struct {
 	Operations int
 	// Server is what an API server has for a storage.
 	Server func(cachedGets bool) sides.Kind
+	// Direct is what one more API server has, which asks no cache; nil: there is none.
+	Direct sides.Kind
 	// Apart judges each kind of read for itself, against all writes.
 	Apart bool
 }
@@ -30,7 +33,9 @@ type Config struct {
 // Result is what came out of a run.
 type Result struct {
 	// Reports has one report under "", or one for each kind of read.
-	Reports    map[string]*linear.Report
+	Reports map[string]*linear.Report
+	// Sealed is on the resource that cannot always be read. Its reads may fail.
+	Sealed     *linear.Report
 	Operations int
 	// Events and Bookmarks are those of watches, but for initial events and what ends them.
 	Events, Bookmarks int
@@ -81,6 +86,7 @@ func Run(ctx context.Context, cfg Config) (result *Result, err error) {
 		}
 		result.Reports[name] = run.Check()
 	}
+	result.Sealed = l.sealed.Check()
 	return result, nil
 }
 
@@ -104,6 +110,12 @@ func (l *lab) work(ctx context.Context, result *Result) (err error) {
 			members = append(members, l.newWorker(s, workers+1+i))
 		}
 		clients.Go(func() { l.gather(working, members) })
+		reader := l.newSealedWorker(s, "client")
+		clients.Go(func() { reader.work(working) })
+		if lostWatchesEnd {
+			follower := l.newSealedWorker(s, "follower")
+			clients.Go(func() { follower.follow(working) })
+		}
 	}
 	random := rand.New(rand.NewPCG(l.cfg.Seed, 0))
 	share := int64(l.cfg.Operations / (2 * len(faults)))
@@ -120,7 +132,7 @@ func (l *lab) work(ctx context.Context, result *Result) (err error) {
 		if err := l.suffer(ctx, faults[i], random, share, result); err != nil {
 			return fmt.Errorf("faultlab: seed %d: %s: %w", l.cfg.Seed, faults[i].name, err)
 		}
-		if !l.cfg.Apart || faults[i].name != restored { // else it goes on
+		if !l.cfg.Apart || faults[i].name != restored { // else it goes on, with the stock server
 			l.phase("none")
 		}
 		l.awaitOperations(ctx, share, patience)
@@ -136,7 +148,7 @@ func (l *lab) work(ctx context.Context, result *Result) (err error) {
 func (l *lab) order(random *rand.Rand) []int {
 	order := random.Perm(len(faults))
 	if l.cfg.Apart { // the stock server does not recover from it
-		order = append(slices.DeleteFunc(order, func(i int) bool { return faults[i].name == restored }),
+		order = append(slices.DeleteFunc(order, func(i int) bool { return faults[i].name == restored || faults[i].name == restoredSealed }),
 			slices.IndexFunc(faults, func(f fault) bool { return f.name == restored }))
 	}
 	return order
@@ -144,7 +156,7 @@ func (l *lab) order(random *rand.Rand) []int {
 
 func (l *lab) phase(name string) {
 	l.tally.phase(name)
-	for _, run := range l.runs {
+	for _, run := range l.all() {
 		run.Phase(name)
 	}
 }
@@ -177,12 +189,13 @@ func (l *lab) suffer(ctx context.Context, f fault, random *rand.Rand, share int6
 		return err
 	}
 	ended := time.Now()
-	for _, s := range l.servers {
-		if err := l.awaitAnswer(ctx, s); err != nil {
-			return fmt.Errorf("after its end: %s: %w", s.name, err)
-		}
+	if err := l.awaitAnswers(ctx); err != nil {
+		return fmt.Errorf("after its end: %w", err)
 	}
 	result.Healed = max(result.Healed, time.Since(ended))
+	if err := l.awaitUnsealed(ctx); err != nil {
+		return fmt.Errorf("after its end: %w", err)
+	}
 	if f.brief {
 		l.awaitOperations(ctx, share, hold)
 	}
@@ -212,14 +225,31 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// awaitAnswers waits until all servers answer.
+func (l *lab) awaitAnswers(ctx context.Context) error {
+	for _, s := range l.servers {
+		if err := l.awaitAnswer(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
 // awaitAnswer asks the server for the newest until it answers.
 func (l *lab) awaitAnswer(ctx context.Context, s *server) error {
+	return until(ctx, s.store, namespaces[0], func(_ *example.PodList, err error) (bool, error) { return err == nil, err })
+}
+
+// until lists a namespace at the newest until enough says that the answer, or the error,
+// is what is waited for.
+func until(ctx context.Context, store storage.Interface, namespace string, enough func(*example.PodList, error) (bool, error)) error {
 	for {
+		var pods example.PodList
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		err := s.store.GetList(call, sides.PodPrefix+namespaces[0], sides.Everything(""), &example.PodList{})
+		ok, err := enough(&pods, store.GetList(call, sides.PodPrefix+namespace, sides.Everything(""), &pods))
 		cancel()
-		if err == nil {
-			return nil
+		if ok {
+			return err
 		}
 		select {
 		case <-time.After(pause):

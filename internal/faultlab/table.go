@@ -47,7 +47,7 @@ func (r *Result) row(name string) (found row) {
 			found.Phase = p
 		}
 	}
-	for _, report := range r.Reports {
+	for _, report := range append(slices.Collect(maps.Values(r.Reports)), r.Sealed) {
 		for _, p := range report.Phases {
 			if p.Name == name {
 				found.wrong += p.Wrong

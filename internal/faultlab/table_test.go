@@ -45,7 +45,10 @@ What three API servers' storages over three etcd members answered while a fault 
 machine: LISTs, GETs, legacy watches and watch-lists of 15 clients, and of 16 of each server that list at once, a third of them at `+"`resourceVersion=0`"+`, while they write. Numbers differ from run to run; that rvfloor has no answer that is
 stale or wrong does not. Errors are those of reads, by HTTP status where there is one; a read has a deadline of %v, and "deadline" is one that ended with it. What is wrong is found by package
 [linear](../internal/linear/doc.go), in reads and in what watches deliver, and counts to the fault in which a read began. Upstream is judged by the kind of read: it is
-not held to the order between two kinds. A restore comes last there, as it does not recover from it.
+not held to the order between two kinds. A restore comes last there, as it does not recover from it, and comes once.
+
+Each server has a second resource, whose reads are not in the columns of answers and errors, as they may fail: what is wrong in them is counted. It is what cannot be read, for want of a key as with a KMS that
+is down, and what the objects are in that cannot be decoded or are under another's name (kubernetes#135115).
 
 Made by `+"`%s`"+`.
 

@@ -12,7 +12,9 @@ type Phase struct {
 	// Reads that were answered, those of them that were older than a write acknowledged
 	// before they began, and those that failed.
 	Answered, TooOld, Failed int
-	Errors                   map[string]int // the failures, by kind
+	// Refused are those of the failures that were LISTs and GETs answered by 429.
+	Refused int
+	Errors  map[string]int // the failures, by kind
 	// Overrun is by how much a read outlived its deadline at most; 0: none reached it.
 	Overrun time.Duration
 }
@@ -73,6 +75,8 @@ func (t *tally) failed(kind string) {
 	})
 }
 
+func (t *tally) refused() { t.count(func(p *Phase) { p.Refused++ }) }
+
 func (t *tally) tooOld() { t.count(func(p *Phase) { p.TooOld++ }) }
 
 func (t *tally) answered(tooOld bool) {
@@ -128,6 +132,7 @@ func Sum(phases []Phase) (sum []Phase) {
 		sum[i].Answered += p.Answered
 		sum[i].TooOld += p.TooOld
 		sum[i].Failed += p.Failed
+		sum[i].Refused += p.Refused
 		sum[i].Overrun = max(sum[i].Overrun, p.Overrun)
 		for kind, n := range p.Errors {
 			sum[i].Errors[kind] += n

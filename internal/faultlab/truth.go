@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apiserver/pkg/apis/example"
 
 	"github.com/rvfloor/rvfloor/internal/linear"
 	"github.com/rvfloor/rvfloor/internal/sides"
@@ -30,14 +32,12 @@ func (l *lab) tellTruth(watch clientv3.WatchChan) error {
 		if err := resp.Err(); err != nil {
 			return fmt.Errorf("faultlab: the watch for the truth: %w", err)
 		}
-		revisions, ended, err := revisionsOf(resp.Events)
-		if err != nil {
+		ended := slices.ContainsFunc(resp.Events, func(e *clientv3.Event) bool { return strings.HasPrefix(string(e.Kv.Key), endKey) })
+		if err := tell(resp.Events, sides.DecodePod, l.runs...); err != nil {
 			return err
 		}
-		for _, run := range l.runs {
-			if err := run.Truth(revisions...); err != nil {
-				return err
-			}
+		if err := tell(resp.Events, l.decodeSealed, l.sealed); err != nil {
+			return err
 		}
 		if ended {
 			return nil
@@ -46,17 +46,28 @@ func (l *lab) tellTruth(watch clientv3.WatchChan) error {
 	return errors.New("faultlab: the watch for the truth ended")
 }
 
+// decoding is the object of a key, if that is of the resource.
+type decoding func(etcdKey, value []byte) (key string, pod *example.Pod, err error)
+
+// tell tells runs what happened to a resource.
+func tell(events []*clientv3.Event, decode decoding, runs ...*linear.Run) error {
+	revisions, err := revisionsOf(events, decode)
+	for _, run := range runs {
+		err = errors.Join(err, run.Truth(revisions...))
+	}
+	return err
+}
+
 // revisionsOf are the revisions of a response, which etcd does not split.
-func revisionsOf(events []*clientv3.Event) (revisions []linear.Revision, ended bool, err error) {
+func revisionsOf(events []*clientv3.Event, decode decoding) (revisions []linear.Revision, err error) {
 	for _, event := range events {
 		at := uint64(event.Kv.ModRevision)
 		if n := len(revisions); n == 0 || revisions[n-1].Revision != at {
 			revisions = append(revisions, linear.Revision{Revision: at})
 		}
-		ended = ended || strings.HasPrefix(string(event.Kv.Key), endKey)
-		key, pod, err := sides.DecodePod(event.Kv.Key, event.Kv.Value)
+		key, pod, err := decode(event.Kv.Key, event.Kv.Value)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if pod == nil {
 			continue
@@ -64,7 +75,7 @@ func revisionsOf(events []*clientv3.Event) (revisions []linear.Revision, ended b
 		last := &revisions[len(revisions)-1]
 		last.Changes = append(last.Changes, linear.Change{Key: key, Value: pod.Spec.Hostname, Deleted: event.Type == clientv3.EventTypeDelete})
 	}
-	return revisions, ended, nil
+	return revisions, nil
 }
 
 // endTruth waits until all is known that the clients can have seen, and returns the

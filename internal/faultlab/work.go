@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/rvfloor/rvfloor/internal/linear"
 	"github.com/rvfloor/rvfloor/internal/podclient"
@@ -108,7 +109,7 @@ func (w *worker) once(ctx context.Context, timeout time.Duration, step func(cont
 func within(ctx context.Context, timeout time.Duration, step func(context.Context) error) error {
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
-	return step(call)
+	return step(request.WithUser(call, first))
 }
 
 // gather lets members list the same at once, again and again, until ctx ends.
@@ -130,7 +131,7 @@ func (l *lab) gather(ctx context.Context, members []*worker) {
 			}
 			listing.Go(func() {
 				_ = within(ctx, callTimeout, func(ctx context.Context) error {
-					return w.read(ctx, w.list(ctx, as, crowded, version))
+					return w.listed(ctx, w.list(ctx, as, crowded, version))
 				})
 			})
 		}
@@ -158,24 +159,24 @@ func (w *worker) step(ctx context.Context) error {
 		if err := w.lease(ctx); err != nil {
 			return err
 		}
-		return w.read(ctx, w.list(ctx, List, leaseNamespace, ""))
+		return w.listed(ctx, w.list(ctx, List, leaseNamespace, ""))
 	case n < 34:
 		return w.read(ctx, w.legacyWatch(ctx))
 	case n < 40:
 		return w.read(ctx, w.watchList(ctx, namespace, 5*time.Millisecond))
 	case n < 90:
-		return w.read(ctx, w.list(ctx, List, listed, ""))
+		return w.listed(ctx, w.list(ctx, List, listed, ""))
 	case n < 120:
-		return w.read(ctx, w.list(ctx, ListZero, listed, "0"))
+		return w.listed(ctx, w.list(ctx, ListZero, listed, "0"))
 	case n < 140:
 		if w.seenOf != w.lab.acknowledged.Load() {
 			return nil // until it has listed the present history
 		}
-		return w.read(ctx, w.list(ctx, ListNewer, namespace, w.newest()))
+		return w.listed(ctx, w.list(ctx, ListNewer, namespace, w.newest()))
 	case n < 175:
-		return w.read(ctx, w.get(ctx, Get, namespace, name, ""))
+		return w.listed(ctx, w.get(ctx, Get, namespace, name, ""))
 	default:
-		return w.read(ctx, w.get(ctx, GetZero, namespace, name, "0"))
+		return w.listed(ctx, w.get(ctx, GetZero, namespace, name, "0"))
 	}
 }
 
@@ -186,6 +187,15 @@ func (w *worker) read(ctx context.Context, err error) error {
 		w.lab.tally.failed(kindOf(ctx, err))
 	}
 	return err
+}
+
+// listed is read for a LIST or a GET. A 429 says that it was refused; to a watch it also says
+// that it was not fresh in time.
+func (w *worker) listed(ctx context.Context, err error) error {
+	if apierrors.IsTooManyRequests(err) {
+		w.lab.tally.refused()
+	}
+	return w.read(ctx, err)
 }
 
 // kindOf is an error as a client sees it.

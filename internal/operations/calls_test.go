@@ -57,7 +57,7 @@ func (s *server) page() string {
 func (s *server) ask(t *testing.T, path func(*server) string) string {
 	began := time.Now()
 	answer := s.answer(t, path)
-	if time.Since(began) >= requestTimeout && (answer == "504 Timeout" || strings.HasSuffix(answer, "EOF")) {
+	if time.Since(began) >= s.requestTimeout() && (answer == "504 Timeout" || strings.HasSuffix(answer, "EOF")) {
 		return "hangs"
 	}
 	return answer

@@ -35,7 +35,7 @@ var faults = []struct {
 		},
 		end: func(_ *testing.T, s *server) { s.cluster.MendPeer(0) }},
 	{name: "slow", // a read needs up to two round trips, which fit in MaxWait
-		begin: func(_ *testing.T, s *server) { s.proxy.Delay(maxWait / 10) },
+		begin: func(_ *testing.T, s *server) { s.proxy.Delay(s.maxWait / 20) },
 		end:   func(_ *testing.T, s *server) { s.proxy.Heal() }},
 	{name: "out of space",
 		etcd:  etcdlab.Config{Tune: func(_ int, cfg *embed.Config) { cfg.QuotaBackendBytes = 256 << 10 }},

@@ -2,6 +2,7 @@ package operations
 
 import (
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,13 +19,11 @@ import (
 )
 
 const (
-	// maxWait is short so that the tests are. What fails, and how, does not depend on it.
-	maxWait = 300 * time.Millisecond
-	// requestTimeout is the API server's own (60 s by default), for what nothing else
-	// ends. Far above maxWait, so that the two are told apart.
-	requestTimeout = 1500 * time.Millisecond
+	// shortest and longest bound MaxWait. etcd gives up by itself what hangs, after some 7 s,
+	// which is not to come before requestTimeout.
+	shortest, longest = 300 * time.Millisecond, time.Second
 	// patience bounds waits for what must happen.
-	patience = 30 * time.Second
+	patience = time.Minute
 )
 
 // server is an API server over one etcd member, behind a proxy.
@@ -33,6 +32,9 @@ type server struct {
 	store   storage.Interface // what it serves
 	cluster *etcdlab.Cluster
 	proxy   *etcdlab.Proxy
+	// maxWait is short so that the tests are, and far above what a read takes on this machine
+	// now. What fails, and how, does not depend on it.
+	maxWait time.Duration
 	etcd    *clientv3.Client // of another member where there is one, and past the proxy
 	old     string           // a revision from before the cache was filled
 	seen    string           // one that the cache saw, with a write above it
@@ -47,28 +49,49 @@ func start(t *testing.T, cfg etcdlab.Config) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.proxy.Close)
-	early := open(t, s.cluster.Endpoints()[0])
+	early := open(t, s.cluster.Endpoints()[0], patience)
 	s.old = create(t, early, "a")
 	create(t, early, "b")
+	await(t, func() bool { return early.ReadinessCheck() == nil })
+	s.maxWait = min(longest, max(shortest, 20*pace(t, early)))
 
-	store := open(t, "http://"+s.proxy.Addr())
-	for _, s := range []storage.Interface{early, store} {
-		await(t, func() bool { return s.ReadinessCheck() == nil })
-	}
+	store := open(t, "http://"+s.proxy.Addr(), s.maxWait)
+	await(t, func() bool { return store.ReadinessCheck() == nil })
 	s.store = store
 	s.seen = create(t, store, "c")
 	create(t, store, "d")
-	web := httptest.NewServer(httplab.NewHandler(store, httplab.Config{Prefix: "/pods", Timeout: requestTimeout}))
+	web := httptest.NewServer(httplab.NewHandler(store, httplab.Config{Prefix: "/pods", Timeout: s.requestTimeout()}))
 	t.Cleanup(web.Close)
 	s.url = web.URL + httplab.PodsPath("default")
-	if got := s.ask(t, func(*server) string { return "" }); got != "200" { // from now on the cache has them
-		t.Fatal(got)
-	}
+	await(t, func() bool { return s.ask(t, func(*server) string { return "" }) == "200" }) // from now on the cache has them
 	return s
 }
 
+// requestTimeout is the API server's own (60 s by default), for what nothing else ends. Far
+// above maxWait, so that the two are told apart.
+func (s *server) requestTimeout() time.Duration { return 4 * s.maxWait }
+
+// pace is how long a LIST takes beside as many as the table has rows, at most.
+func pace(t *testing.T, store storage.Interface) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for range 3 {
+		var lists sync.WaitGroup
+		for range calls {
+			lists.Go(func() {
+				opts := storage.ListOptions{Recursive: true, Predicate: storage.Everything}
+				if err := store.GetList(t.Context(), "/pods", opts, &example.PodList{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		lists.Wait()
+	}
+	return time.Since(began) / 3
+}
+
 // open makes the storage of pods that an API server would have.
-func open(t *testing.T, endpoint string) storage.Interface {
+func open(t *testing.T, endpoint string, maxWait time.Duration) storage.Interface {
 	t.Helper()
 	backends, err := apiserver.New(apiserver.Config{MaxWait: maxWait, Registerer: prometheus.NewRegistry()})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/feature"
+	"k8s.io/apiserver/pkg/storage/value"
 
 	"github.com/rvfloor/rvfloor/decorator/apiserver"
 )
@@ -56,32 +58,61 @@ func Open(ctx context.Context, kind Kind, port *Port) (storage.Interface, func()
 // OpenAt makes a storage of pods over an etcd and returns it, with what ends it, when
 // its watch cache is filled and has all that it needs to answer.
 func OpenAt(ctx context.Context, kind Kind, endpoints ...string) (storage.Interface, func() error, error) {
-	return open(ctx, kind, true, endpoints)
+	return openPods(ctx, kind, true, endpoints)
 }
 
 // OpenOld is OpenAt for a backend that upstream never asks for progress, going by the
 // version that it says it is.
 func OpenOld(ctx context.Context, kind Kind, endpoints ...string) (storage.Interface, func() error, error) {
-	return open(ctx, kind, false, endpoints)
+	return openPods(ctx, kind, false, endpoints)
 }
 
-func open(ctx context.Context, kind Kind, progress bool, endpoints []string) (storage.Interface, func() error, error) {
+func openPods(ctx context.Context, kind Kind, progress bool, endpoints []string) (storage.Interface, func() error, error) {
+	stores, end, err := open(ctx, kind, progress, endpoints, Resource{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return stores[0], end, nil
+}
+
+// Resource is one of those that an API server has. All are of pods. The zero Resource is
+// the one that OpenAt opens.
+type Resource struct {
+	// Name is that of the resource, and of the folder in etcd in which its keys begin.
+	Name        string
+	Transformer value.Transformer // nil: none
+}
+
+// OpenResources is OpenAt for several resources of one API server.
+func OpenResources(ctx context.Context, kind Kind, endpoints []string, resources ...Resource) ([]storage.Interface, func() error, error) {
+	return open(ctx, kind, true, endpoints, resources...)
+}
+
+func open(ctx context.Context, kind Kind, progress bool, endpoints []string, resources ...Resource) (stores []storage.Interface, end func() error, err error) {
 	decorate, endAll, err := kind()
 	if err != nil {
 		return nil, nil, err
 	}
-	store, destroy, err := decorate(storageConfig(endpoints), PodPrefix, podKeyFunc, newPod, newPodList, PodAttrs, nil, nil)
-	if err != nil {
-		return nil, nil, errors.Join(err, endAll())
-	}
-	end := func() error {
-		destroy()
+	var opened []func()
+	end = func() error {
+		for _, destroy := range slices.Backward(opened) {
+			destroy()
+		}
 		return endAll()
 	}
-	if err := awaitReady(ctx, store, progress); err != nil {
-		return nil, nil, errors.Join(err, end())
+	for _, r := range resources {
+		store, destroy, err := decorate(storageConfig(endpoints, r), PodPrefix, podKeyFunc, newPod, newPodList, PodAttrs, nil, nil)
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		stores, opened = append(stores, store), append(opened, destroy)
 	}
-	return store, end, nil
+	for _, store := range stores {
+		if err := awaitReady(ctx, store, progress); err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+	}
+	return stores, end, nil
 }
 
 // readyTimeout is far above what filling a cache of 100 objects takes.

@@ -70,7 +70,12 @@ func EncodePod(pod *example.Pod) (key, value string, err error) {
 // revision, and the key by which a storage knows it; nil and "" where the key is no
 // pod's. A value of nothing, as a deletion has it, is a pod of nothing.
 func DecodePod(etcdKey, value []byte) (key string, pod *example.Pod, err error) {
-	key, ok := strings.CutPrefix(string(etcdKey), etcdPrefix)
+	return Resource{}.Decode(etcdKey, value)
+}
+
+// Decode is DecodePod for an object of the resource.
+func (r Resource) Decode(etcdKey, value []byte) (key string, pod *example.Pod, err error) {
+	key, ok := strings.CutPrefix(string(etcdKey), r.folder())
 	if !ok || !strings.HasPrefix(key, PodPrefix) {
 		return "", nil, nil
 	}
@@ -98,9 +103,24 @@ func PodAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
 	}, nil
 }
 
-// storageConfig is what an API server would hand down for pods.
-func storageConfig(endpoints []string) *storagebackend.ConfigForResource {
-	cfg := storagebackend.NewDefaultConfig(etcdPrefix, codec)
+// EtcdKey is where an API server keeps the object of the resource that a storage knows by key.
+func (r Resource) EtcdKey(key string) string { return r.folder() + key }
+
+func (r Resource) folder() string {
+	if r.Name == "" {
+		return etcdPrefix
+	}
+	return "/" + r.Name
+}
+
+// storageConfig is what an API server would hand down for a resource.
+func storageConfig(endpoints []string, r Resource) *storagebackend.ConfigForResource {
+	resource := podResource
+	if r.Name != "" {
+		resource.Resource = r.Name
+	}
+	cfg := storagebackend.NewDefaultConfig(r.folder(), codec)
 	cfg.Transport.ServerList = endpoints
-	return cfg.ForResource(podResource)
+	cfg.Transformer = r.Transformer
+	return cfg.ForResource(resource)
 }

@@ -26,7 +26,7 @@ func watchCases() []testCase {
 			storagetesting.RunTestWatchFromNonZero(ctx, t, s.Store)
 		}),
 		plain("DelayedWatchDelivery", func(ctx context.Context, t *testing.T, s Setup) {
-			storagetesting.RunTestDelayedWatchDelivery(ctx, t, s.Store)
+			storagetesting.RunTestDelayedWatchDelivery(ctx, t, queued{s.Store})
 		}),
 		plain("WatcherTimeout", func(ctx context.Context, t *testing.T, s Setup) {
 			storagetesting.RunTestWatcherTimeout(ctx, t, s.Store)
