@@ -39,6 +39,7 @@ const (
 // lists are in memory than there are places, apart from those that callers have been given.
 type direct struct {
 	resource Resource
+	listRaw  func(ctx context.Context, key string, opts *storage.ListOptions, list runtime.Object) error
 	flowOf   func(context.Context) string
 	maxWait  time.Duration
 	observe  *observer
@@ -96,9 +97,10 @@ type directCaller struct {
 // errDropped is why a caller has to ask again.
 var errDropped = errors.New("the list was let go of before it was copied")
 
-func newDirect(r Resource, cfg Config, o *observer) *direct {
+func newDirect(r Resource, cfg Config, o *observer,
+	listRaw func(context.Context, string, *storage.ListOptions, runtime.Object) error) *direct {
 	d := &direct{
-		resource: r, flowOf: cfg.FlowOf, maxWait: cfg.MaxWait, observe: o,
+		resource: r, listRaw: listRaw, flowOf: cfg.FlowOf, maxWait: cfg.MaxWait, observe: o,
 		free: maxDirect, byFlow: map[string]int{}, open: map[string]*ask{}, busy: map[string]*ask{},
 	}
 	if d.flowOf == nil {

@@ -3,6 +3,7 @@ package decorator
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 )
@@ -42,10 +43,38 @@ func (w *ownWrite) changed(ctx context.Context, out runtime.Object, err error) {
 	case revision > w.seen:
 		w.store.epoch.Saw(revision)
 	default:
-		floors := w.store.backend.floors
-		floors.Doubt() // it is to prove the contrary, where a witness can
-		_, _ = floors.Next(ctx)
+		w.store.lookAgain(ctx)
 	}
+}
+
+// lookAgain reads a floor, which decides whether the history went back.
+func (s *Store) lookAgain(ctx context.Context) {
+	s.backend.floors.Doubt() // it is to prove the contrary, where a witness can
+	_, _ = s.backend.floors.Next(ctx)
+}
+
+// listRaw makes a quorum list of the raw storage. As with a write, one of the newest data that
+// is below what was seen before it was sent is a reason to look, before its caller hears of it:
+// under StrategyDirect hardly anybody reads floors.
+func (s *Store) listRaw(ctx context.Context, key string, opts *storage.ListOptions, list runtime.Object) error {
+	seen := s.epoch.Seen()
+	err := s.resource.Raw.GetList(ctx, key, *opts, list)
+	if err != nil || opts.ResourceVersion != "" || opts.Predicate.Continue != "" || s.backend.Mode() == ModeOff {
+		return err
+	}
+	accessor, err := meta.ListAccessor(list)
+	if err != nil {
+		return err
+	}
+	revision, err := s.router.versioner.ParseResourceVersion(accessor.GetResourceVersion())
+	switch {
+	case err != nil || revision == 0: // the storage's own affair
+	case revision >= seen:
+		s.epoch.Saw(revision)
+	default:
+		s.lookAgain(ctx)
+	}
+	return nil
 }
 
 // revision returns that of an answer, or 0 where there is none, or nobody is to look.

@@ -189,3 +189,29 @@ func (s lateCreate) Create(ctx context.Context, key string, obj, out runtime.Obj
 	}
 	return err
 }
+
+// TestDirectListShowsRewind: nor is anything answered from the history of before once a
+// quorum list has shown that it went back, where no read needs a floor.
+func TestDirectListShowsRewind(t *testing.T) {
+	bubble(t, setup{cfg: Config{Strategy: StrategyDirect, Pulse: -1}}, func(t *testing.T, r *rig) {
+		r.put("a")
+		for _, lost := range []string{"b", "c", "d", "e"} {
+			r.put(lost)
+		}
+		if _, err := list(t.Context(), r.store, everything("6")); err != nil {
+			t.Fatal(err) // the cache has all of them
+		}
+		r.cached.Hold()
+		if err := r.memory.Restore(2); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := list(t.Context(), r.store, everything("")); err != nil || len(got.Items) != 1 {
+			t.Errorf("a quorum list has %d pods, %v; want the one that is left", len(got.Items), err)
+		}
+		for read, do := range reads("3") {
+			if _, ok := errors.AsType[*RewoundError](do(t.Context(), r.store)); !ok {
+				t.Errorf("%s at 3: got %v, want a rewind", read, do(t.Context(), r.store))
+			}
+		}
+	})
+}

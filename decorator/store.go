@@ -67,7 +67,7 @@ func newStore(b *Backend, inner storage.Interface, r Resource) *Store {
 		s.pilot = newPilot(s)
 		s.stream = s.pilot.stream
 	}
-	s.direct = newDirect(r, b.cfg, s.observe)
+	s.direct = newDirect(r, b.cfg, s.observe, s.listRaw)
 	return s
 }
 

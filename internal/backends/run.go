@@ -28,6 +28,8 @@ type Config struct {
 	Client *clientv3.Client
 	// Operations are made at least.
 	Operations int
+	// PassesOver is linear's.
+	PassesOver bool
 	// Timeout bounds each call; 0 means 500 ms.
 	Timeout time.Duration
 }
@@ -50,7 +52,7 @@ func Run(ctx context.Context, cfg Config) (*linear.Report, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 500 * time.Millisecond
 	}
-	r := &runner{cfg: cfg, run: linear.New(linear.Config{Prefix: sides.PodPrefix})}
+	r := &runner{cfg: cfg, run: linear.New(linear.Config{Prefix: sides.PodPrefix, PassesOver: cfg.PassesOver})}
 	watching, stop := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	defer following.Wait()

@@ -71,7 +71,8 @@ func runLinear(t *testing.T, m mode, kinds ...sides.Kind) {
 	for _, kind := range kinds {
 		stores = append(stores, open(t, kind, serve(t, database, m.faults)))
 	}
-	report, err := backends.Run(t.Context(), backends.Config{Stores: stores, Client: connect(t, serve(t, database, fdbshim.Faults{})), Operations: 600})
+	report, err := backends.Run(t.Context(), backends.Config{Stores: stores, Client: connect(t, serve(t, database, fdbshim.Faults{})), Operations: 600,
+		PassesOver: m.strategy == decorator.StrategyRangeProof})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,15 +45,8 @@ func rvfloor(cachedGets bool) sides.Kind {
 	}
 }
 
-// fairBetweenUsers says that callers of direct lists wait for their turn, fair between users.
-// Without that the server that asks no cache refuses the one for the other's lists, so there
-// is none.
-const fairBetweenUsers = false
-
+// direct is a server that asks no cache, and is fair between its users.
 func direct() sides.Kind {
-	if !fairBetweenUsers {
-		return nil
-	}
 	return sides.With(apiserver.Config{
 		Strategy: decorator.StrategyDirect, SentinelKey: new(SentinelKey), Pulse: Pulse, Registerer: prometheus.NewRegistry(),
 	})

@@ -112,10 +112,8 @@ func (l *lab) work(ctx context.Context, result *Result) (err error) {
 		clients.Go(func() { l.gather(working, members) })
 		reader := l.newSealedWorker(s, "client")
 		clients.Go(func() { reader.work(working) })
-		if lostWatchesEnd {
-			follower := l.newSealedWorker(s, "follower")
-			clients.Go(func() { follower.follow(working) })
-		}
+		watcher := l.newSealedWorker(s, "follower")
+		clients.Go(func() { watcher.follow(working) })
 	}
 	random := rand.New(rand.NewPCG(l.cfg.Seed, 0))
 	share := int64(l.cfg.Operations / (2 * len(faults)))

@@ -21,10 +21,6 @@ import (
 // Each server has a second resource, which faults make unreadable. Its reads may fail then,
 // and are never wrong; those of the pods beside it are as ever.
 
-// lostWatchesEnd says that the watches of a cache end which was lost and cannot be filled
-// anew. Without that they live on, and bring what another history has.
-const lostWatchesEnd = false
-
 // sealedName is that of the resource.
 const sealedName = "sealed"
 

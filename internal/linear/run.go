@@ -19,6 +19,9 @@ type Config struct {
 	// had not been acknowledged when it began. In which order GETs see them only the second
 	// opinion tells.
 	Unordered bool
+	// PassesOver lets a watch leave out an object that came and went before the next event
+	// that it delivers, as strategy range-proof may.
+	PassesOver bool
 	// SecondOpinion names a few keys whose histories are also given to porcupine, which
 	// knows nothing of revisions between keys and searches instead of sorting. A key of
 	// which nothing was recorded makes the run fail.

@@ -199,3 +199,41 @@ func TestLeaseThatWasOvertaken(t *testing.T) {
 		})
 	}
 }
+
+// TestPassesOver lets a watch leave out what came and went before its next event, and nothing
+// else.
+func TestPassesOver(t *testing.T) {
+	b := func(at uint64) Event { return Event{Key: "/b", Value: "x", Revision: at} }
+	gap := map[Kind]int{WatchGap: 1}
+	for name, test := range map[string]struct {
+		strict bool
+		truth  []Change // of revisions 1, 2, ...
+		events []Event
+		want   map[Kind]int
+	}{
+		"came and went":         {false, []Change{{"/a", "x", false}, {"/a", "y", false}, {"/a", "", true}, {"/b", "x", false}}, []Event{b(4)}, nil},
+		"strict":                {true, []Change{{"/a", "x", false}, {"/a", "", true}, {"/b", "x", false}}, []Event{b(3)}, gap},
+		"came and stayed":       {false, []Change{{"/a", "x", false}, {"/b", "x", false}, {"/a", "", true}}, []Event{b(2)}, gap},
+		"was there before":      {false, []Change{{"/a", "x", false}, {"/a", "", true}, {"/b", "x", false}}, []Event{{Key: "/a", Value: "x", Revision: 1}, b(3)}, gap},
+		"only the end of it":    {false, []Change{{"/a", "x", false}, {"/a", "", true}}, []Event{{Key: "/a", Revision: 2, Deleted: true}}, map[Kind]int{WatchBack: 1}},
+		"a bookmark after it":   {false, []Change{{"/a", "x", false}, {"/a", "", true}}, []Event{{Revision: 2, Bookmark: true}}, nil},
+		"a bookmark between":    {false, []Change{{"/a", "x", false}, {"/a", "", true}}, []Event{{Revision: 1, Bookmark: true}}, gap},
+		"two lives, one passed": {false, []Change{{"/a", "x", false}, {"/a", "", true}, {"/a", "y", false}, {"/b", "x", false}}, []Event{b(4)}, gap},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := New(Config{PassesOver: !test.strict})
+			client := r.Client("c")
+			w := client.Watch("/", 0)
+			for i, change := range test.truth {
+				kind := Update
+				if change.Deleted {
+					kind = Delete
+				}
+				client.Write(kind, change).Acknowledged(uint64(i + 1))
+				tell(t, r, uint64(i+1), change)
+			}
+			w.Delivered(test.events...)
+			expect(t, r, test.want)
+		})
+	}
+}

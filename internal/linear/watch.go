@@ -26,6 +26,8 @@ type Watch struct {
 	at      uint64 // the revision of the last event
 	// what is expected next is at or after this change of this revision of the truth
 	position, change int
+	// passed has the keys whose changes are not expected up to a revision; see Config.PassesOver.
+	passed map[string]uint64
 }
 
 // Watch records a watch of the keys below the prefix for what comes after a revision.
@@ -72,6 +74,9 @@ func (w *Watch) judge(all bool) {
 // next takes one event as the next, or says what is wrong with it: of a gap, with the key
 // that is left out.
 func (w *Watch) next(event Event) (kind Kind, key, text string) {
+	if w.client.run.cfg.PassesOver {
+		w.passOver(event.Revision)
+	}
 	expected, at := w.expected()
 	nothing := at == 0
 	switch {
@@ -101,6 +106,28 @@ func (w *Watch) next(event Event) (kind Kind, key, text string) {
 	return WatchGap, expected.Key, fmt.Sprintf("expected %+v at %d before", expected, at)
 }
 
+// passOver expects nothing of objects that came, and went again by the revision.
+func (w *Watch) passOver(revision uint64) {
+	truth := w.epoch.truth
+	for {
+		change, at := w.expected()
+		if at == 0 || at >= revision || change.Deleted {
+			return
+		}
+		_, there := truth.at(change.Key, at-1)
+		versions := truth.keys[change.Key]
+		later := versions[after(versions, at):]
+		gone := slices.IndexFunc(later, func(v version) bool { return v.deleted })
+		if there || gone < 0 || later[gone].revision > revision {
+			return
+		}
+		if w.passed == nil {
+			w.passed = map[string]uint64{}
+		}
+		w.passed[change.Key] = later[gone].revision
+	}
+}
+
 func (e Event) is(change Change) bool {
 	return e.Key == change.Key && e.Deleted == change.Deleted && (e.Deleted || e.Value == change.Value)
 }
@@ -110,8 +137,9 @@ func (e Event) is(change Change) bool {
 func (w *Watch) expected() (Change, uint64) {
 	for revisions := w.epoch.truth.revisions; w.position < len(revisions); w.position++ {
 		for r := revisions[w.position]; r.Revision > w.asked && w.change < len(r.Changes); w.change++ {
-			if strings.HasPrefix(r.Changes[w.change].Key, w.target) {
-				return r.Changes[w.change], r.Revision
+			change := r.Changes[w.change]
+			if strings.HasPrefix(change.Key, w.target) && r.Revision > w.passed[change.Key] {
+				return change, r.Revision
 			}
 		}
 		w.change = 0

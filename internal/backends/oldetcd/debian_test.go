@@ -56,7 +56,7 @@ func TestPromise(t *testing.T) {
 func TestLinear(t *testing.T) {
 	endpoint := etcdlab.RunDebian(t)
 	stores := []storage.Interface{open(t, endpoint), open(t, endpoint)}
-	report, err := backends.Run(t.Context(), backends.Config{Stores: stores, Client: backends.Connect(t, endpoint), Operations: 600})
+	report, err := backends.Run(t.Context(), backends.Config{Stores: stores, Client: backends.Connect(t, endpoint), Operations: 600, PassesOver: true})
 	if err != nil {
 		t.Fatal(err)
 	}
