@@ -112,7 +112,7 @@ func (d *direct) send(ctx context.Context, key string, opts *storage.ListOptions
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(d.life, func() { end(context.Cause(d.life)) })()
-	err := d.listRaw(ctx, key, opts, list)
+	err := d.listRaw(ctx, key, *opts, list)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx) // says more than the storage can know
 	}

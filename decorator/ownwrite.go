@@ -56,9 +56,9 @@ func (s *Store) lookAgain(ctx context.Context) {
 // listRaw makes a quorum list of the raw storage. As with a write, one of the newest data that
 // is below what was seen before it was sent is a reason to look, before its caller hears of it:
 // under StrategyDirect hardly anybody reads floors.
-func (s *Store) listRaw(ctx context.Context, key string, opts *storage.ListOptions, list runtime.Object) error {
+func (s *Store) listRaw(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	seen := s.epoch.Seen()
-	err := s.resource.Raw.GetList(ctx, key, *opts, list)
+	err := s.resource.Raw.GetList(ctx, key, opts, list)
 	if err != nil || opts.ResourceVersion != "" || opts.Predicate.Continue != "" || s.backend.Mode() == ModeOff {
 		return err
 	}
