@@ -112,7 +112,7 @@ func (p *prober) run(ctx context.Context) {
 
 // lookTime is how long a read waits for the first look at the backend, where that takes
 // longer than on an etcd nearby. Then it is answered past the cache, which needs nothing
-// that could be seen.
+// that could be seen, once a floor shows that the backend answers at all.
 const lookTime = time.Second
 
 // errLooking is why a read was not verified.
@@ -147,6 +147,7 @@ func (r *read) choice() (*choice, error) {
 	case errors.Is(r.ctx.Err(), context.Canceled):
 		return nil, r.ctx.Err()
 	case r.ctx.Err() == nil && direct:
+		r.blind = true
 		return &choice{strategies: []Strategy{StrategyDirect}}, nil
 	}
 	return nil, newFailure(ErrNotFresh, errLooking, watching)

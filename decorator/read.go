@@ -38,6 +38,7 @@ type read struct {
 	number  uint64         // of a LIST, among those of its Store
 	ahead   progress.Ahead // set by gate, and by Send
 	held    bool           // it has waited for something already
+	blind   bool           // nothing is known of the backend yet, and it has waited for that
 }
 
 func (s *Store) begin(ctx context.Context, v verb, r route) *read {
@@ -67,7 +68,9 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if direct && r.route.kind != routeLeast {
+	// A blind one reads a floor first: nobody may have looked because the backend is out of
+	// reach, and then a quorum list would hang for far longer than MaxWait.
+	if direct && r.route.kind != routeLeast && !r.blind {
 		return 0, r.directOnly()
 	}
 	ready := s.inner.ReadinessCheck() == nil
@@ -222,10 +225,14 @@ func (r *read) floor() (freshness.Floor, error) {
 		ctx, cancel = r.patience()
 		defer cancel()
 	}
-	if r.route.kind == routeBounded {
-		return b.floors.WithinBeside(ctx, b.cfg.MaxStaleness, r)
+	var beside freshness.Companion
+	if !r.blind { // else nobody knows whether progress may be asked for
+		beside = r
 	}
-	return b.floors.NextBeside(ctx, r)
+	if r.route.kind == routeBounded {
+		return b.floors.WithinBeside(ctx, b.cfg.MaxStaleness, beside)
+	}
+	return b.floors.NextBeside(ctx, beside)
 }
 
 // wait blocks until the cache has all of a revision of which it was seen to have a
