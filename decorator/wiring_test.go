@@ -229,6 +229,37 @@ func TestOneFeedTwoStores(t *testing.T) {
 	})
 }
 
+// TestFeedOfAClosedStore: another may have it, once all that had it are closed, and its cache may
+// be another, too.
+func TestFeedOfAClosedStore(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		res := r.store.resource
+		second, err := r.backend.Wrap(r.inner, res)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.cacher.Stop()
+		r.cacher, r.inner = newCache(t, "/pods/", r.feed, r.cached)
+		r.store.Close()
+		r.store.Close()
+		_, err = r.backend.Wrap(r.inner, res)
+		wantError(t, err, "another cache")
+		second.Close()
+		if r.store, err = r.backend.Wrap(r.inner, res); err != nil {
+			t.Fatal(err)
+		}
+		r.settle()
+		r.put("a")
+		before := r.cached.Calls().List
+		if pods, err := list(t.Context(), r.store, everything("")); err != nil || !slices.Equal(names(pods), []string{"a"}) {
+			t.Errorf("%v, %v", names(pods), err)
+		}
+		if n := r.cached.Calls().List - before; n != 0 {
+			t.Errorf("the cache did not answer, and the storage listed %d times", n)
+		}
+	})
+}
+
 // unversioned is a storage that was made without a Versioner.
 type unversioned struct{ storage.Interface }
 
