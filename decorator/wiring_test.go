@@ -214,6 +214,23 @@ func TestOneFeedTwoCaches(t *testing.T) {
 	})
 }
 
+// TestMisfitsAreKeptApart: one that is mended does not hide another that was found since.
+func TestMisfitsAreKeptApart(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		w := &r.feed.wiring
+		r.feed.misfits(misfitUntapped)
+		r.feed.misfits(misfitShared)
+		w.mended(misfitUntapped)
+		if err := w.fails(); err == nil || !strings.Contains(err.Error(), string(misfitShared)) {
+			t.Errorf("%v, and another cache watches through the Feed", err)
+		}
+		w.mended(misfitShared)
+		if err := w.fails(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestOneFeedTwoStores: the second is refused where it is for another cache.
 func TestOneFeedTwoStores(t *testing.T) {
 	bubble(t, setup{}, func(t *testing.T, r *rig) {
