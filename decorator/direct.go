@@ -157,7 +157,7 @@ func (s *Store) goesOnDirectly(opts *storage.ListOptions) bool {
 	switch {
 	case err != nil || at <= 0:
 		return false
-	case s.wrong.Load() != nil, s.backend.chooser.present().first(s.resource.Feed) == StrategyDirect:
+	case s.unfit(), s.backend.chooser.present().first(s.resource.Feed) == StrategyDirect:
 		return true
 	}
 	policy := s.backend.cfg.OnUnverified

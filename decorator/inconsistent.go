@@ -76,6 +76,10 @@ func (s *Store) foundConsistent() {
 	}
 }
 
+// unfit reports whether what the cache has is not to be relied on at any revision: it was found
+// to be wrong, or wired wrong.
+func (s *Store) unfit() bool { return s.wrong.Load() != nil || s.wiring.present.Load() != nil }
+
 // differs returns how the cache was found to differ from the backend, or nil.
 func (s *Store) differs() error {
 	if wrong := s.wrong.Load(); wrong != nil {

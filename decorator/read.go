@@ -81,7 +81,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		}
 		wait.end(nil)
 	}
-	lossy := r.verb != verbWatch && (s.backend.chooser.present().lossy || s.wrong.Load() != nil)
+	lossy := r.verb != verbWatch && (s.backend.chooser.present().lossy || s.unfit())
 	if r.route.kind == routeLeast && s.stream.Revision() >= r.route.least && (ready || !direct) && !lossy {
 		r.target = r.route.least
 		return r.target, nil
@@ -157,7 +157,7 @@ func (r *read) direct() (bool, error) {
 	if choice.failing {
 		r.store.backend.chooser.tryAgain()
 	}
-	past := choice.first(r.store.resource.Feed) == StrategyDirect || r.store.wiring.present.Load() != nil || r.store.wrong.Load() != nil
+	past := choice.first(r.store.resource.Feed) == StrategyDirect || r.store.unfit()
 	return past && !r.route.ungated, nil
 }
 

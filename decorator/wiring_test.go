@@ -231,6 +231,27 @@ func TestMisfitsAreKeptApart(t *testing.T) {
 	})
 }
 
+// TestMisfitAtARevision: what a cache that is wired wrong has at a revision is not to be relied on
+// either, although it seems to have reached that.
+func TestMisfitAtARevision(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		n := r.put("a")
+		settled()
+		r.feed.misfits(misfitShared)
+		ways := exactlyAt(n)
+		ways["or later"] = everything(formatRevision(n))
+		for how, opts := range ways {
+			before := r.cached.Calls().List
+			if _, err := list(t.Context(), r.store, opts); err != nil {
+				t.Errorf("%s: %v", how, err)
+			}
+			if r.cached.Calls().List == before {
+				t.Errorf("a LIST at %d %s was answered from the cache", n, how)
+			}
+		}
+	})
+}
+
 // TestOneFeedTwoStores: the second is refused where it is for another cache.
 func TestOneFeedTwoStores(t *testing.T) {
 	bubble(t, setup{}, func(t *testing.T, r *rig) {
