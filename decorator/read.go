@@ -35,6 +35,7 @@ type read struct {
 	target  uint64         // what the answer must not be below; 0: not known yet
 	shadow  bool           // it changes no answer
 	unready bool           // the cache was not: the storage is to answer
+	raw     bool           // what it was answered is from the raw storage; see listExactly
 	number  uint64         // of a LIST, among those of its Store
 	ahead   progress.Ahead // set by gate, and by Send
 	held    bool           // it has waited for something already

@@ -175,12 +175,14 @@ func (s *Store) passList(ctx context.Context, key string, opts *storage.ListOpti
 	if s.goesOnDirectly(opts) {
 		return s.direct.list(ctx, time.Now().Add(s.backend.cfg.MaxWait), key, opts, list)
 	}
-	return s.listExactly(ctx, to, key, opts, list)
+	_, err = s.listExactly(ctx, to, key, opts, list)
+	return err
 }
 
 //go:noinline
 func (s *Store) innerList(ctx context.Context, key string, opts *storage.ListOptions, list runtime.Object) error {
-	return s.listExactly(ctx, s.inner, key, opts, list)
+	_, err := s.listExactly(ctx, s.inner, key, opts, list)
+	return err
 }
 
 // unverifiedList answers a LIST that failed with err by the policy.
@@ -212,7 +214,9 @@ func (r *read) ask(key string, opts *storage.ListOptions, list runtime.Object, f
 	for {
 		whole := s.stream.Revision()
 		err := r.call(spanInner, func(ctx context.Context) error {
-			return s.listExactly(withGated(ctx, r, asked.Predicate.Continue), r.inner(), key, &asked, list)
+			past, err := s.listExactly(withGated(ctx, r, asked.Predicate.Continue), r.inner(), key, &asked, list)
+			r.raw = r.raw || past
+			return err
 		})
 		if err != nil {
 			return 0, true, err
