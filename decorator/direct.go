@@ -146,9 +146,10 @@ func fingerprint(key string, opts *storage.ListOptions) string {
 	return string(print)
 }
 
-// goesOnDirectly says that a list goes on from one that was a quorum list, and is to be one
-// too: under StrategyDirect, where caches may lack events, and else at a revision that the
-// cache has not reached: upstream would wait for it, for 3 s and maybe in vain.
+// goesOnDirectly reports whether a list continues a quorum list and must be one itself: past a
+// cache that is not to be relied on, under StrategyDirect, where caches may lack events, and else
+// at a revision that the cache has not reached: upstream would wait for it, for 3 s and maybe in
+// vain.
 func (s *Store) goesOnDirectly(opts *storage.ListOptions) bool {
 	if opts.Predicate.Continue == "" || s.resource.Raw == nil || s.backend.Mode() != ModeVerify {
 		return false

@@ -96,7 +96,7 @@ type directCaller struct {
 	from    runtime.Object      // of what; guarded by direct.mu, as copying is
 }
 
-// errDropped is why a caller has to ask again.
+// errDropped tells a caller to ask again.
 var errDropped = errors.New("the list was let go of before it was copied")
 
 func newDirect(r Resource, cfg Config, o *observer,
@@ -189,8 +189,8 @@ func (d *direct) await(c *directCaller, by time.Time) error {
 	}
 }
 
-// next says that an ask waits for an equal one to be answered, if it waits at all. That is
-// not the time that it stands in the queue.
+// next reports whether an ask was sent, or only waits for an equal one to be answered. Neither
+// counts as time in the queue.
 func (d *direct) next(a *ask) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -280,7 +280,7 @@ func (f *Feed) RequestWatchProgress(ctx context.Context) error {
 	return f.request.send(ctx)
 }
 
-// silenced is that the cache's own requests for progress are not to reach the backend.
+// silenced reports whether the cache's own requests for progress are kept from the backend.
 func (f *Feed) silenced() bool {
 	return !f.asks() && f.backend.Mode() == ModeVerify && (f.wiring.fails() != nil || !f.backend.chooser.ordered())
 }

@@ -115,10 +115,10 @@ func (p *prober) run(ctx context.Context) {
 // that could be seen, once a floor shows that the backend answers at all.
 const lookTime = time.Second
 
-// errLooking is why a read was not verified.
+// errLooking tells why a read could not be verified yet.
 var errLooking = errors.New("it is not known yet what the backend can be relied on for")
 
-// looking says that nothing is known of the backend yet.
+// looking reports whether nothing is known of the backend yet.
 func (b *Backend) looking() bool { return b.chooser.present().pending != nil }
 
 // choice is how the read's cache is brought to a floor, once that is known.

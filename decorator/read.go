@@ -146,7 +146,8 @@ func (r *read) inner() storage.Interface {
 
 func (r *read) pastCache() bool { return r.unready && r.store.resource.Raw != nil }
 
-// direct is that no cache is to answer the read. An error is that nothing is.
+// direct reports whether the read must bypass the cache; an error means that nothing may answer
+// it.
 func (r *read) direct() (bool, error) {
 	choice, err := r.choice()
 	if err != nil {

@@ -83,13 +83,15 @@ func (w *wiring) showLocked() {
 	w.present.Store(new(w.all[0]))
 }
 
-// misfits ends the waits for a cache that has no watch to be waited for.
+// misfits notes a mistake and ends the waits for the cache, which nothing sound could bring to a
+// floor.
 func (f *Feed) misfits(m misfit) {
 	f.wiring.found(f.observe, m)
 	f.stream.Interrupt(m.wrong()) // not fails, which is nil if it was mended since: as if they need not wait
 }
 
-// unwatched is true for a cache that has not come by its Feed. Its Store asks once it is filled.
+// unwatched reports whether the cache was filled without its Feed, and notes that mistake. The
+// Store calls it once the cache is filled.
 func (s *Store) unwatched() bool {
 	f := s.resource.Feed
 	if f == nil || f.used.Load() || f.stream.Revision() != 0 {
@@ -99,8 +101,8 @@ func (s *Store) unwatched() bool {
 	return true
 }
 
-// foreign is true for a key that is one, but not under Resource.Prefix. What is wrong with any
-// other the inner storage says.
+// foreign reports whether a key is valid and lacks Resource.Prefix. The inner storage says what
+// is wrong with an invalid one.
 func (s *Store) foreign(key string, recursive bool) bool {
 	if s.backend.Mode() != ModeVerify {
 		return false
