@@ -200,7 +200,7 @@ func (b *Backend) Wrap(cache storage.Interface, r Resource) (*Store, error) {
 	if f, ok := cache.(*Feed); ok {
 		return nil, fmt.Errorf("decorator: cache of %s is its Feed; pass what watches through that, such as a CacheDelegator", f.resource.GroupResource)
 	}
-	if r.Feed != nil && !r.Feed.serves(cache) {
+	if r.Feed != nil && !r.Feed.serve(cache) {
 		return nil, fmt.Errorf("decorator: Resource.Feed of %s is that of another cache; build a Feed for each cache, and pass it as the Storage of one", r.GroupResource)
 	}
 	s := newStore(b, cache, r)

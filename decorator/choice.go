@@ -105,7 +105,7 @@ func (c *chooser) told(p Properties, final bool) {
 	c.follow(moved)
 }
 
-// provable is that a resource has a Prover.
+// provable notes that a resource has a Prover.
 func (c *chooser) provable() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +179,7 @@ func (c *chooser) fail(reason string, failed ...Strategy) {
 	c.follow(moved)
 }
 
-// works is that a strategy does again which had failed.
+// works notes that a strategy works again which had failed.
 func (c *chooser) works(s Strategy) {
 	c.mu.Lock()
 	c.failures = slices.DeleteFunc(c.failures, func(f Failure) bool { return f.Strategy == s })

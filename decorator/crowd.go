@@ -87,7 +87,7 @@ func (r *read) list(key string, opts *storage.ListOptions, list runtime.Object, 
 	defer c.asking.Store(false)
 	arrived := c.entered.Load()
 	revision, inner, err := r.ask(key, opts, list, floor)
-	if err != nil {
+	if err != nil || !r.shares() {
 		return inner, err
 	}
 	// Of a crowd that asks for many things the first is shared, so that no other is copied
@@ -104,7 +104,7 @@ func (r *read) list(key string, opts *storage.ListOptions, list runtime.Object, 
 // shares says whether the answer to a LIST may be another's, too: what comes past the cache
 // may depend on who asks.
 func (r *read) shares() bool {
-	return r.store.resource.SharesItems && (!r.pastCache() || r.store.resource.SharesLists)
+	return r.store.resource.SharesItems && (!r.pastCache() && !r.raw || r.store.resource.SharesLists)
 }
 
 // copyList makes of to what from is. It copies as much of the items as a watch cache does

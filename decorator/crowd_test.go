@@ -294,3 +294,27 @@ func TestCrowdUnderWrites(t *testing.T) {
 		}
 	})
 }
+
+// TestCrowdSharesNothingOfTheStorage: what a LIST at a revision that a proof has passed over gets
+// from the raw storage may depend on who asks, as any quorum list.
+func TestCrowdSharesNothingOfTheStorage(t *testing.T) {
+	for _, alike := range []bool{false, true} {
+		bubble(t, setup{cfg: Config{Strategy: StrategyRangeProof}, proves: true, alike: alike}, func(t *testing.T, r *rig) {
+			p := r.passing()
+			c := &crowdRig{rig: r}
+			const n = crowdFrom + 4
+			for range n {
+				c.arrive()
+			}
+			before := r.cached.Calls().List
+			for range n {
+				if _, err := c.next("/pods/", exactlyAt(p.created)["exact"], p.created); err != nil {
+					t.Error(err)
+				}
+			}
+			if got := r.cached.Calls().List - before; (got == n) == alike {
+				t.Errorf("%d lists of the storage for %d callers, and its answers alike: %v", got, n, alike)
+			}
+		})
+	}
+}

@@ -112,7 +112,7 @@ func (d *direct) send(ctx context.Context, key string, opts *storage.ListOptions
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(d.life, func() { end(context.Cause(d.life)) })()
-	err := d.listRaw(ctx, key, opts, list)
+	err := d.listRaw(ctx, key, *opts, list)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx) // says more than the storage can know
 	}
@@ -146,9 +146,10 @@ func fingerprint(key string, opts *storage.ListOptions) string {
 	return string(print)
 }
 
-// goesOnDirectly says that a list goes on from one that was a quorum list, and is to be one
-// too: under StrategyDirect, where caches may lack events, and else at a revision that the
-// cache has not reached: upstream would wait for it, for 3 s and maybe in vain.
+// goesOnDirectly reports whether a list continues a quorum list and must be one itself: past a
+// cache that is not to be relied on, under StrategyDirect, where caches may lack events, and else
+// at a revision that the cache has not reached: upstream would wait for it, for 3 s and maybe in
+// vain.
 func (s *Store) goesOnDirectly(opts *storage.ListOptions) bool {
 	if opts.Predicate.Continue == "" || s.resource.Raw == nil || s.backend.Mode() != ModeVerify {
 		return false
@@ -157,7 +158,7 @@ func (s *Store) goesOnDirectly(opts *storage.ListOptions) bool {
 	switch {
 	case err != nil || at <= 0:
 		return false
-	case s.wrong.Load() != nil, s.backend.chooser.present().first(s.resource.Feed) == StrategyDirect:
+	case s.unfit(), s.backend.chooser.present().first(s.resource.Feed) == StrategyDirect:
 		return true
 	}
 	policy := s.backend.cfg.OnUnverified

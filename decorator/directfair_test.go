@@ -275,3 +275,31 @@ func TestDirectPagesAreBounded(t *testing.T) {
 		r.checkIdle()
 	})
 }
+
+// TestForeignListWaitsForItsTurn: a list of a key that lacks Resource.Prefix waits as long as any
+// other direct list.
+func TestForeignListWaitsForItsTurn(t *testing.T) {
+	gate := &turnstile{}
+	wrap := func(raw storage.Interface) storage.Interface { gate.Interface = raw; return gate }
+	bubble(t, setup{raw: wrap}, func(t *testing.T, r *rig) {
+		release := make(chan struct{})
+		gate.onList = func(context.Context, storage.ListOptions, runtime.Object, func() error) error {
+			<-release
+			return nil
+		}
+		refused := make(chan time.Duration, maxDirect+1)
+		for range cap(refused) {
+			go func() {
+				began := time.Now()
+				if _, err := listUnder(t.Context(), r.store, "/elsewhere/", everything("")); errors.Is(err, ErrBusy) {
+					refused <- time.Since(began)
+				}
+			}()
+		}
+		if got := <-refused; got != defaultMaxWait {
+			t.Errorf("refused after %v, want %v", got, defaultMaxWait)
+		}
+		close(release)
+		settled()
+	})
+}

@@ -39,13 +39,15 @@ const (
 // lists are in memory than there are places, apart from those that callers have been given.
 type direct struct {
 	resource Resource
-	listRaw  func(ctx context.Context, key string, opts *storage.ListOptions, list runtime.Object) error
-	flowOf   func(context.Context) string
-	maxWait  time.Duration
-	observe  *observer
-	life     context.Context // ends with close; its cause is ErrClosed
-	end      context.CancelCauseFunc
-	lists    sync.WaitGroup // under way
+	// listRaw takes options by value: by pointer to an unknown function those of each LIST would
+	// be on the heap, fresh ones too.
+	listRaw func(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error
+	flowOf  func(context.Context) string
+	maxWait time.Duration
+	observe *observer
+	life    context.Context // ends with close; its cause is ErrClosed
+	end     context.CancelCauseFunc
+	lists   sync.WaitGroup // under way
 
 	mu      sync.Mutex
 	closed  bool
@@ -94,11 +96,11 @@ type directCaller struct {
 	from    runtime.Object      // of what; guarded by direct.mu, as copying is
 }
 
-// errDropped is why a caller has to ask again.
+// errDropped tells a caller to ask again.
 var errDropped = errors.New("the list was let go of before it was copied")
 
 func newDirect(r Resource, cfg Config, o *observer,
-	listRaw func(context.Context, string, *storage.ListOptions, runtime.Object) error) *direct {
+	listRaw func(context.Context, string, storage.ListOptions, runtime.Object) error) *direct {
 	d := &direct{
 		resource: r, listRaw: listRaw, flowOf: cfg.FlowOf, maxWait: cfg.MaxWait, observe: o,
 		free: maxDirect, byFlow: map[string]int{}, open: map[string]*ask{}, busy: map[string]*ask{},
@@ -187,8 +189,8 @@ func (d *direct) await(c *directCaller, by time.Time) error {
 	}
 }
 
-// next says that an ask waits for an equal one to be answered, if it waits at all. That is
-// not the time that it stands in the queue.
+// next reports whether an ask was sent, or only waits for an equal one to be answered. Neither
+// counts as time in the queue.
 func (d *direct) next(a *ask) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -65,7 +65,8 @@ type Feed struct {
 	mu     sync.Mutex
 	closed bool
 	watch  *feedWatch // the newest; only it counts
-	cache  any        // the first that was wrapped with it
+	cache  any        // the one under its Stores; nil: none, or it cannot be told from others
+	stores int        // that were wrapped with it and are not closed
 	listed uint64     // revision of the newest full list that the cache took
 	// listedObjects are those of that list, which may come in pages.
 	listedObjects objects
@@ -187,14 +188,29 @@ func (f *Feed) applied(revision uint64) {
 	}
 }
 
-// serves is false for another cache than that of an earlier call, where they can be told apart.
-func (f *Feed) serves(cache storage.Interface) bool {
+// serve adds a Store over cache, which is to leave; false for another cache than the one under
+// those that have not left, where they can be told apart.
+func (f *Feed) serve(cache storage.Interface) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.cache == nil && reflect.TypeOf(cache).Comparable() {
+	told := reflect.TypeOf(cache).Comparable()
+	if f.cache != nil && told && f.cache != any(cache) {
+		return false
+	}
+	if f.cache == nil && told {
 		f.cache = cache
 	}
-	return f.cache == nil || !reflect.TypeOf(cache).Comparable() || f.cache == any(cache)
+	f.stores++
+	return true
+}
+
+// leave takes a Store out. With the last the Feed is free for another cache.
+func (f *Feed) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stores--; f.stores == 0 {
+		f.cache = nil
+	}
 }
 
 // Quiet lets the cache's watch deliver nothing any more, so that the cache can be
@@ -264,7 +280,7 @@ func (f *Feed) RequestWatchProgress(ctx context.Context) error {
 	return f.request.send(ctx)
 }
 
-// silenced is that the cache's own requests for progress are not to reach the backend.
+// silenced reports whether the cache's own requests for progress are kept from the backend.
 func (f *Feed) silenced() bool {
 	return !f.asks() && f.backend.Mode() == ModeVerify && (f.wiring.fails() != nil || !f.backend.chooser.ordered())
 }

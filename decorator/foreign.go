@@ -50,7 +50,7 @@ func (s *Store) foreignList(ctx context.Context, r route, key string, opts *stor
 	if r.kind != routeLeast {
 		asked.ResourceVersion, asked.ResourceVersionMatch = "", ""
 	}
-	err := read.call(spanDirect, func(ctx context.Context) error { return s.direct.list(ctx, read.arrived, key, &asked, list) })
+	err := read.call(spanDirect, func(ctx context.Context) error { return s.direct.list(ctx, read.turnBy(errDirect), key, &asked, list) })
 	if err == nil {
 		s.wiring.say(s.observe, misfitPrefix, "key", key, "prefix", s.resource.Prefix)
 	}

@@ -22,7 +22,7 @@ type difference struct {
 	example   string
 }
 
-// Error is why reads go past the cache.
+// Error returns why reads go past the cache.
 func (d *difference) Error() string {
 	if d.example == "" {
 		return errInconsistent.Error()
@@ -30,7 +30,7 @@ func (d *difference) Error() string {
 	return errInconsistent.Error() + ": " + d.example
 }
 
-// Is says that such a read is to be answered as under StrategyDirect.
+// Is reports a match for errDirect, so that such reads are answered as under StrategyDirect.
 func (*difference) Is(target error) bool { return target == errDirect }
 
 // same reports whether nothing shows that two caches differ in other objects.
@@ -67,7 +67,7 @@ func (s *Store) foundInconsistent(compare func() (*difference, error)) {
 	}
 }
 
-// foundConsistent ends that.
+// foundConsistent has reads use the cache again after a check that found no difference.
 func (s *Store) foundConsistent() {
 	s.before.Store(nil)
 	s.stays.Store(false)
@@ -75,6 +75,10 @@ func (s *Store) foundConsistent() {
 		klog.InfoS("A cache is consistent with its backend again", "resource", s.resource.GroupResource)
 	}
 }
+
+// unfit reports whether what the cache has is not to be relied on at any revision: it was found
+// to be wrong, or wired wrong.
+func (s *Store) unfit() bool { return s.wrong.Load() != nil || s.wiring.present.Load() != nil }
 
 // differs returns how the cache was found to differ from the backend, or nil.
 func (s *Store) differs() error {
@@ -125,7 +129,7 @@ func (c *Checked) compare(ctx context.Context) (*difference, error) {
 	return differenceOf(had, stored), nil
 }
 
-// version is an object at a revision.
+// version names an object at one revision.
 type version struct{ name, revision string }
 
 func appendVersions(all []version, list runtime.Object) ([]version, error) {

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// errInconsistent is why a Store was distrusted.
+// errInconsistent tells why a Store is distrusted.
 var errInconsistent = errors.New("a consistency check found that the cache differs from the backend")
 
-// distrust is that a cache was found to be wrong.
+// distrust records, once, that a cache was found to be wrong.
 type distrust struct {
 	once  sync.Once
 	found chan struct{} // closed when it was

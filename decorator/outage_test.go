@@ -1,6 +1,7 @@
 package decorator
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/klog/v2"
 )
 
@@ -128,6 +131,37 @@ func TestOutageHoldsNoSeats(t *testing.T) {
 				}
 				if n := r.reads(verbList, routeFloor, outcomeNoFloor); n < 600 {
 					t.Errorf("%v reads were counted as no_floor", n)
+				}
+			})
+		})
+	}
+}
+
+// TestOutageBeforeTheFirstLook: where nobody could look at the backend as it is out of reach, a
+// LIST fails within MaxWait, and none is sent to the storage, where it would hang.
+func TestOutageBeforeTheFirstLook(t *testing.T) {
+	blind := func(context.Context) (Properties, error) { return Properties{}, ErrUnreachable }
+	for _, policy := range []OnUnverified{UnverifiedFail, UnverifiedQuorum, UnverifiedStale} {
+		t.Run(string(policy), func(t *testing.T) {
+			gate := &turnstile{}
+			wrap := func(raw storage.Interface) storage.Interface { gate.Interface = raw; return gate }
+			bubble(t, setup{cfg: Config{Probe: blind, OnUnverified: policy}, raw: wrap}, func(t *testing.T, r *rig) {
+				r.blockFloors()
+				gate.onList = func(ctx context.Context, _ storage.ListOptions, _ runtime.Object, _ func() error) error {
+					gate.lists.Add(1)
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				for range 5 {
+					began := time.Now()
+					_, err := list(t.Context(), r.store, everything(""))
+					took := time.Since(began)
+					if failed := errors.Is(err, ErrNoFloor); failed == (policy == UnverifiedStale) || took > defaultMaxWait {
+						t.Errorf("after %v: %v", took, err)
+					}
+				}
+				if n := gate.lists.Load(); n != 0 {
+					t.Errorf("%d lists were sent to the storage", n)
 				}
 			})
 		})

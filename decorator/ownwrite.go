@@ -15,7 +15,7 @@ import (
 // to be known before the caller hears of the write: reads at its revision would look for it
 // in a cache that has passed that number in the history of before.
 
-// ownWrite is one of them.
+// ownWrite holds what was known before such a write was sent.
 type ownWrite struct {
 	store *Store
 	seen  uint64 // before it was sent
@@ -26,15 +26,15 @@ type ownWrite struct {
 
 func (s *Store) ownWrite() ownWrite { return ownWrite{store: s, seen: s.epoch.Seen()} }
 
-// created takes what a Create answered with, always a revision of its own.
+// created checks the answer to a Create, which always has a revision of its own.
 func (w *ownWrite) created(out runtime.Object, err error) {
 	if revision := w.revision(out, err); revision > 0 {
 		w.store.backend.floors.Wrote(w.store.epoch, w.seen, revision)
 	}
 }
 
-// changed takes what an update or a Delete answered with: the revision of the write, or
-// one that is no sign of anything, as a storage may answer with the object as it was. Where
+// changed checks the answer to an update or a Delete: it has the revision of the write, or
+// one that proves nothing, as a storage may answer with the object as it was. Where
 // it is not above what was seen that is a reason to look: a floor decides.
 func (w *ownWrite) changed(ctx context.Context, out runtime.Object, err error) {
 	revision := w.revision(out, err)
@@ -56,9 +56,9 @@ func (s *Store) lookAgain(ctx context.Context) {
 // listRaw makes a quorum list of the raw storage. As with a write, one of the newest data that
 // is below what was seen before it was sent is a reason to look, before its caller hears of it:
 // under StrategyDirect hardly anybody reads floors.
-func (s *Store) listRaw(ctx context.Context, key string, opts *storage.ListOptions, list runtime.Object) error {
+func (s *Store) listRaw(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	seen := s.epoch.Seen()
-	err := s.resource.Raw.GetList(ctx, key, *opts, list)
+	err := s.resource.Raw.GetList(ctx, key, opts, list)
 	if err != nil || opts.ResourceVersion != "" || opts.Predicate.Continue != "" || s.backend.Mode() == ModeOff {
 		return err
 	}
@@ -89,7 +89,7 @@ func (w *ownWrite) revision(out runtime.Object, err error) uint64 {
 	return revision
 }
 
-// noting returns update, which also notes what it begins with.
+// noting returns an update that also notes the revision it begins with.
 func (w *ownWrite) noting(update storage.UpdateFunc) storage.UpdateFunc {
 	return func(input runtime.Object, is storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		w.began = is.ResourceVersion

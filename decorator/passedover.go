@@ -147,23 +147,23 @@ func (g *gaps) enter(w *earlyWatch) bool {
 
 // listExactly lists from a storage, the cache or what stands for it. What the cache cannot
 // say of an exact revision is read from the raw storage, in every mode: without the proof
-// the cache could say it.
-func (s *Store) listExactly(ctx context.Context, from storage.Interface, key string, opts *storage.ListOptions, list runtime.Object) error {
+// the cache could say it. past reports whether it was.
+func (s *Store) listExactly(ctx context.Context, from storage.Interface, key string, opts *storage.ListOptions, list runtime.Object) (past bool, err error) {
 	if !s.listsPassedOver(opts) {
 		err := from.GetList(ctx, key, *opts, list)
 		if !s.listsPassedOver(opts) {
-			return err
+			return false, err
 		}
 		// A proof has passed over it while the cache was asked.
 		if err := meta.SetList(list, nil); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if s.resource.Raw == nil {
-		return apierrors.NewResourceExpired("rvfloor: the cache does not know what came and went at this " +
+		return true, apierrors.NewResourceExpired("rvfloor: the cache does not know what came and went at this " +
 			"resourceVersion, and Resource.Raw is not set, from which it could be read; list again")
 	}
-	return s.resource.Raw.GetList(ctx, key, *opts, list)
+	return true, s.resource.Raw.GetList(ctx, key, *opts, list)
 }
 
 // listsPassedOver reports whether a LIST is one at exactly a revision that a proof has passed

@@ -138,7 +138,7 @@ func (p *pilot) follow(ctx context.Context) {
 			refused = time.Now()
 		case time.Since(refused) >= pilotRefused && p.store.wiring.fails() == nil:
 			p.store.wiring.found(p.store.observe, misfitPilot)
-			p.stream.Interrupt(p.store.wiring.fails())
+			p.stream.Interrupt(misfitPilot.wrong())
 		}
 		if err == nil && applied >= target {
 			backoff = pilotBackoff

@@ -112,13 +112,13 @@ func (p *prober) run(ctx context.Context) {
 
 // lookTime is how long a read waits for the first look at the backend, where that takes
 // longer than on an etcd nearby. Then it is answered past the cache, which needs nothing
-// that could be seen.
+// that could be seen, once a floor shows that the backend answers at all.
 const lookTime = time.Second
 
-// errLooking is why a read was not verified.
+// errLooking tells why a read could not be verified yet.
 var errLooking = errors.New("it is not known yet what the backend can be relied on for")
 
-// looking says that nothing is known of the backend yet.
+// looking reports whether nothing is known of the backend yet.
 func (b *Backend) looking() bool { return b.chooser.present().pending != nil }
 
 // choice is how the read's cache is brought to a floor, once that is known.
@@ -147,6 +147,7 @@ func (r *read) choice() (*choice, error) {
 	case errors.Is(r.ctx.Err(), context.Canceled):
 		return nil, r.ctx.Err()
 	case r.ctx.Err() == nil && direct:
+		r.blind = true
 		return &choice{strategies: []Strategy{StrategyDirect}}, nil
 	}
 	return nil, newFailure(ErrNotFresh, errLooking, watching)

@@ -35,9 +35,11 @@ type read struct {
 	target  uint64         // what the answer must not be below; 0: not known yet
 	shadow  bool           // it changes no answer
 	unready bool           // the cache was not: the storage is to answer
+	raw     bool           // what it was answered is from the raw storage; see listExactly
 	number  uint64         // of a LIST, among those of its Store
 	ahead   progress.Ahead // set by gate, and by Send
 	held    bool           // it has waited for something already
+	blind   bool           // nothing is known of the backend yet, and it has waited for that
 }
 
 func (s *Store) begin(ctx context.Context, v verb, r route) *read {
@@ -67,7 +69,9 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if direct && r.route.kind != routeLeast {
+	// A blind one reads a floor first: nobody may have looked because the backend is out of
+	// reach, and then a quorum list would hang for far longer than MaxWait.
+	if direct && r.route.kind != routeLeast && !r.blind {
 		return 0, r.directOnly()
 	}
 	ready := s.inner.ReadinessCheck() == nil
@@ -78,7 +82,7 @@ func (r *read) gate(toStorage bool) (floor uint64, err error) {
 		}
 		wait.end(nil)
 	}
-	lossy := r.verb != verbWatch && (s.backend.chooser.present().lossy || s.wrong.Load() != nil)
+	lossy := r.verb != verbWatch && (s.backend.chooser.present().lossy || s.unfit())
 	if r.route.kind == routeLeast && s.stream.Revision() >= r.route.least && (ready || !direct) && !lossy {
 		r.target = r.route.least
 		return r.target, nil
@@ -142,7 +146,8 @@ func (r *read) inner() storage.Interface {
 
 func (r *read) pastCache() bool { return r.unready && r.store.resource.Raw != nil }
 
-// direct is that no cache is to answer the read. An error is that nothing is.
+// direct reports whether the read must bypass the cache; an error means that nothing may answer
+// it.
 func (r *read) direct() (bool, error) {
 	choice, err := r.choice()
 	if err != nil {
@@ -154,7 +159,7 @@ func (r *read) direct() (bool, error) {
 	if choice.failing {
 		r.store.backend.chooser.tryAgain()
 	}
-	past := choice.first(r.store.resource.Feed) == StrategyDirect || r.store.wiring.present.Load() != nil || r.store.wrong.Load() != nil
+	past := choice.first(r.store.resource.Feed) == StrategyDirect || r.store.unfit()
 	return past && !r.route.ungated, nil
 }
 
@@ -222,10 +227,14 @@ func (r *read) floor() (freshness.Floor, error) {
 		ctx, cancel = r.patience()
 		defer cancel()
 	}
-	if r.route.kind == routeBounded {
-		return b.floors.WithinBeside(ctx, b.cfg.MaxStaleness, r)
+	var beside freshness.Companion
+	if !r.blind { // else nobody knows whether progress may be asked for
+		beside = r
 	}
-	return b.floors.NextBeside(ctx, r)
+	if r.route.kind == routeBounded {
+		return b.floors.WithinBeside(ctx, b.cfg.MaxStaleness, beside)
+	}
+	return b.floors.NextBeside(ctx, beside)
 }
 
 // wait blocks until the cache has all of a revision of which it was seen to have a

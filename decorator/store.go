@@ -2,6 +2,7 @@ package decorator
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,7 @@ type Store struct {
 	fills    *fills
 	wiring   *wiring
 	pilot    *pilot // nil with a Feed
+	leave    func() // lets go of the Feed; nil without
 	direct   *direct
 	observe  *observer
 
@@ -61,7 +63,7 @@ func newStore(b *Backend, inner storage.Interface, r Resource) *Store {
 	if r.Feed != nil {
 		s.epoch = r.Feed.epoch
 		s.stream, s.tears, s.fills, s.observe = r.Feed.stream, &r.Feed.tears, &r.Feed.fills, r.Feed.observe
-		s.wiring = &r.Feed.wiring
+		s.wiring, s.leave = &r.Feed.wiring, sync.OnceFunc(r.Feed.leave)
 	} else {
 		s.tears, s.fills, s.observe, s.wiring = &tears{}, &fills{}, newObserver(b, r.GroupResource), &wiring{}
 		s.pilot = newPilot(s)
@@ -80,7 +82,9 @@ func (s *Store) Close() {
 		s.pilot.close()
 	}
 	s.verifying.close()
-	if s.resource.Feed == nil {
+	if s.leave != nil {
+		s.leave()
+	} else {
 		s.observe.series.release() // else the Feed's
 	}
 }
@@ -171,12 +175,14 @@ func (s *Store) passList(ctx context.Context, key string, opts *storage.ListOpti
 	if s.goesOnDirectly(opts) {
 		return s.direct.list(ctx, time.Now().Add(s.backend.cfg.MaxWait), key, opts, list)
 	}
-	return s.listExactly(ctx, to, key, opts, list)
+	_, err = s.listExactly(ctx, to, key, opts, list)
+	return err
 }
 
 //go:noinline
 func (s *Store) innerList(ctx context.Context, key string, opts *storage.ListOptions, list runtime.Object) error {
-	return s.listExactly(ctx, s.inner, key, opts, list)
+	_, err := s.listExactly(ctx, s.inner, key, opts, list)
+	return err
 }
 
 // unverifiedList answers a LIST that failed with err by the policy.
@@ -208,7 +214,9 @@ func (r *read) ask(key string, opts *storage.ListOptions, list runtime.Object, f
 	for {
 		whole := s.stream.Revision()
 		err := r.call(spanInner, func(ctx context.Context) error {
-			return s.listExactly(withGated(ctx, r, asked.Predicate.Continue), r.inner(), key, &asked, list)
+			past, err := s.listExactly(withGated(ctx, r, asked.Predicate.Continue), r.inner(), key, &asked, list)
+			r.raw = r.raw || past
+			return err
 		})
 		if err != nil {
 			return 0, true, err

@@ -60,10 +60,10 @@ func (q *turns[T]) next(ready func(T) bool) (item T, found bool) {
 	return item, false
 }
 
-// empty says that nothing waits.
+// empty reports whether nothing waits.
 func (q *turns[T]) empty() bool { return len(q.ring) == 0 }
 
-// others says whether a flow waits that is not among these.
+// others reports whether a flow waits that is not among these.
 func (q *turns[T]) others(these map[string]int) bool {
 	return slices.ContainsFunc(q.ring, func(f *flow[T]) bool { return these[f.name] == 0 })
 }

@@ -17,7 +17,7 @@ import (
 // it is about to have; longer, and one resource takes the others with it.
 const refillPatience = time.Minute
 
-// refill is how it goes with the cache that is to take the place of a lost one.
+// refill tracks the cache that is to replace a lost one.
 type refill struct {
 	since time.Time // the loss
 	next  *Store    // nil: it could not be built
@@ -27,14 +27,14 @@ type refill struct {
 // overdue reports whether the resource no longer keeps the server from being ready.
 func (r *refill) overdue() bool { return r != nil && time.Since(r.since) >= refillPatience }
 
-// fillFailed remembers why the cache could not be filled, for those who ask for it meanwhile.
+// fillFailed stores why the cache could not be filled, for unfilled to return.
 func (f *Feed) fillFailed(err error) {
 	if err != nil {
 		f.fillError.Store(&err)
 	}
 }
 
-// fillFailedBy is fillFailed for the ERROR event that ended a fill.
+// fillFailedBy calls fillFailed with the ERROR event that ended a fill.
 func (f *Feed) fillFailedBy(event watch.Event) { f.fillFailed(apierrors.FromObject(event.Object)) }
 
 // unfilled returns why the cache, or the one that is to take its place, could not be filled

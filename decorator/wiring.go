@@ -2,6 +2,7 @@ package decorator
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -25,19 +26,25 @@ const (
 		"set it to the ResourcePrefix of the cache"
 )
 
-// wiring is what was found of how a cache is wired.
+// wiring holds what was found wrong with how a cache is wired.
 type wiring struct {
-	present atomic.Pointer[misfit] // for which no read is answered from the cache; nil: none
+	present atomic.Pointer[misfit] // the oldest of found: no read is answered from the cache; nil: none
 	said    sync.Map               // of misfit: each is told once
+
+	mu  sync.Mutex
+	all []misfit // found and not mended; one may be mended while another stays
 }
 
 // fails returns the mistake for which nothing may be answered from the cache, or nil.
 func (w *wiring) fails() error {
 	if m := w.present.Load(); m != nil {
-		return fmt.Errorf("%w: the cache is wired wrong: %s", errDirect, *m)
+		return m.wrong()
 	}
 	return nil
 }
+
+// wrong returns the mistake as the reason of reads that go past the cache.
+func (m misfit) wrong() error { return fmt.Errorf("%w: the cache is wired wrong: %s", errDirect, m) }
 
 // say tells of a mistake, once.
 func (w *wiring) say(o *observer, m misfit, keysAndValues ...any) {
@@ -49,23 +56,42 @@ func (w *wiring) say(o *observer, m misfit, keysAndValues ...any) {
 // found lets no read be answered from the cache any more, until the mistake is mended.
 func (w *wiring) found(o *observer, m misfit) {
 	w.say(o, m)
-	w.present.CompareAndSwap(nil, &m)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.all, m) {
+		w.all = append(w.all, m)
+		w.showLocked()
+	}
 }
 
 // mended takes back what was found.
 func (w *wiring) mended(m misfit) {
-	if present := w.present.Load(); present != nil && *present == m {
-		w.present.CompareAndSwap(present, nil)
+	if w.present.Load() == nil {
+		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = slices.DeleteFunc(w.all, func(other misfit) bool { return other == m })
+	w.showLocked()
 }
 
-// misfits ends the waits for a cache that has no watch to be waited for.
+func (w *wiring) showLocked() {
+	if len(w.all) == 0 {
+		w.present.Store(nil)
+		return
+	}
+	w.present.Store(new(w.all[0]))
+}
+
+// misfits notes a mistake and ends the waits for the cache, which nothing sound could bring to a
+// floor.
 func (f *Feed) misfits(m misfit) {
 	f.wiring.found(f.observe, m)
-	f.stream.Interrupt(f.wiring.fails())
+	f.stream.Interrupt(m.wrong()) // not fails, which is nil if it was mended since: as if they need not wait
 }
 
-// unwatched is true for a cache that has not come by its Feed. Its Store asks once it is filled.
+// unwatched reports whether the cache was filled without its Feed, and notes that mistake. The
+// Store calls it once the cache is filled.
 func (s *Store) unwatched() bool {
 	f := s.resource.Feed
 	if f == nil || f.used.Load() || f.stream.Revision() != 0 {
@@ -75,8 +101,8 @@ func (s *Store) unwatched() bool {
 	return true
 }
 
-// foreign is true for a key that is one, but not under Resource.Prefix. What is wrong with any
-// other the inner storage says.
+// foreign reports whether a key is valid and lacks Resource.Prefix. The inner storage says what
+// is wrong with an invalid one.
 func (s *Store) foreign(key string, recursive bool) bool {
 	if s.backend.Mode() != ModeVerify {
 		return false

@@ -214,6 +214,44 @@ func TestOneFeedTwoCaches(t *testing.T) {
 	})
 }
 
+// TestMisfitsAreKeptApart: one that is mended does not hide another that was found since.
+func TestMisfitsAreKeptApart(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		w := &r.feed.wiring
+		r.feed.misfits(misfitUntapped)
+		r.feed.misfits(misfitShared)
+		w.mended(misfitUntapped)
+		if err := w.fails(); err == nil || !strings.Contains(err.Error(), string(misfitShared)) {
+			t.Errorf("%v, and another cache watches through the Feed", err)
+		}
+		w.mended(misfitShared)
+		if err := w.fails(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMisfitAtARevision: what a cache that is wired wrong has at a revision is not to be relied on
+// either, although it seems to have reached that.
+func TestMisfitAtARevision(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		n := r.put("a")
+		settled()
+		r.feed.misfits(misfitShared)
+		ways := exactlyAt(n)
+		ways["or later"] = everything(formatRevision(n))
+		for how, opts := range ways {
+			before := r.cached.Calls().List
+			if _, err := list(t.Context(), r.store, opts); err != nil {
+				t.Errorf("%s: %v", how, err)
+			}
+			if r.cached.Calls().List == before {
+				t.Errorf("a LIST at %d %s was answered from the cache", n, how)
+			}
+		}
+	})
+}
+
 // TestOneFeedTwoStores: the second is refused where it is for another cache.
 func TestOneFeedTwoStores(t *testing.T) {
 	bubble(t, setup{}, func(t *testing.T, r *rig) {
@@ -226,6 +264,37 @@ func TestOneFeedTwoStores(t *testing.T) {
 		wantError(t, err, "Resource.Feed", "pods", "another cache", "build a Feed")
 		_, err = r.backend.Wrap(r.feed, res)
 		wantError(t, err, "pods", "its Feed", "CacheDelegator")
+	})
+}
+
+// TestFeedOfAClosedStore: another may have it, once all that had it are closed, and its cache may
+// be another, too.
+func TestFeedOfAClosedStore(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		res := r.store.resource
+		second, err := r.backend.Wrap(r.inner, res)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.cacher.Stop()
+		r.cacher, r.inner = newCache(t, "/pods/", r.feed, r.cached)
+		r.store.Close()
+		r.store.Close()
+		_, err = r.backend.Wrap(r.inner, res)
+		wantError(t, err, "another cache")
+		second.Close()
+		if r.store, err = r.backend.Wrap(r.inner, res); err != nil {
+			t.Fatal(err)
+		}
+		r.settle()
+		r.put("a")
+		before := r.cached.Calls().List
+		if pods, err := list(t.Context(), r.store, everything("")); err != nil || !slices.Equal(names(pods), []string{"a"}) {
+			t.Errorf("%v, %v", names(pods), err)
+		}
+		if n := r.cached.Calls().List - before; n != 0 {
+			t.Errorf("the cache did not answer, and the storage listed %d times", n)
+		}
 	})
 }
 

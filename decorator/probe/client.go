@@ -21,11 +21,12 @@ const (
 	dialTime = time.Second
 )
 
-// errUnsure says that a probe went to its end, and could not tell.
+// errUnsure reports a probe that ran to its end and could not tell.
 var errUnsure = errors.New("the backend did not do enough in time to be judged")
 
 // For returns a Config.Probe for the backend of one client, whose fields are set but for the
-// Watcher, which is not used. It writes under prefix: see PrefixFor. It is what package decorator does by default where it has a Sentinel.
+// Watcher, which is not used. It writes under prefix: see PrefixFor. Package decorator uses it by
+// default where the Source is a freshness.Sentinel.
 //
 // The second client that a probe needs has a connection of its own where the endpoints can be
 // dialed without TLS. Where not, what differs between connections or members goes unseen, as
