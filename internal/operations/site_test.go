@@ -41,7 +41,8 @@ type site struct {
 	watches   *etcdlab.WatchDelay // before it; nil unless they are to be held
 	etcd      *clientv3.Client    // past both
 	open      *follower           // a watch of the first resource
-	began     int                 // where the journal was when the condition began
+	made      int                 // where the journal was when the site began
+	began     int                 // and when the condition did
 }
 
 // siteConfig is what a condition needs that is not there by default.
@@ -57,7 +58,7 @@ const unhurried = 2 * time.Second
 
 func newSite(t *testing.T, cfg siteConfig) *site {
 	t.Helper()
-	s := &site{t: t}
+	s := &site{t: t, made: journal.len()}
 	cfg.etcd.Token = "token"
 	s.run(cfg.etcd)
 	var err error
