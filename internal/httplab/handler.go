@@ -16,7 +16,10 @@ import (
 	"k8s.io/apiserver/pkg/apis/example/install"
 	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
 	"k8s.io/apiserver/pkg/audit/policy"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -68,7 +71,7 @@ func NewHandler(store storage.Interface, cfg Config) http.Handler {
 	c := server.NewConfig(codecs)
 	c.RequestInfoResolver = server.NewRequestInfoResolver(c)
 	c.FeatureGate = utilfeature.DefaultFeatureGate
-	c.Authentication.Authenticator = anonymous.NewAuthenticator(nil)
+	c.Authentication.Authenticator = union.New(authenticator.RequestFunc(named), anonymous.NewAuthenticator(nil))
 	c.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	if cfg.Timeout != 0 {
 		c.RequestTimeout = cfg.Timeout
@@ -84,6 +87,14 @@ func NewHandler(store storage.Interface, cfg Config) http.Handler {
 		c.AuditPolicyRuleEvaluator = policy.NewFakePolicyRuleEvaluator(audit.LevelMetadata, nil)
 	}
 	return server.DefaultBuildHandlerChain(endpoints(newRegistry(store, cfg.Prefix)), c)
+}
+
+// UserHeader names the user of a request; without it that is anonymous.
+const UserHeader = "Test-User"
+
+func named(r *http.Request) (*authenticator.Response, bool, error) {
+	name := r.Header.Get(UserHeader)
+	return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, name != "", nil
 }
 
 func endpoints(pods *registry.Store) http.Handler {

@@ -13,6 +13,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/rvfloor/rvfloor/internal/httplab"
 )
 
 // calls are the rows of the table. A watch from a revision has "watch" in its query.
@@ -77,6 +79,9 @@ func (s *server) answer(t *testing.T, path func(*server) string) string {
 		return err.Error()
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if s.user != "" {
+		req.Header.Set(httplab.UserHeader, s.user)
+	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err.Error()
@@ -97,6 +102,9 @@ func (s *server) answer(t *testing.T, path func(*server) string) string {
 		if event.Type == "ERROR" {
 			return "event " + describe(json.NewDecoder(strings.NewReader(string(event.Object))), "")
 		}
+	}
+	if res.Header.Get("Warning") != "" {
+		return fmt.Sprintf("%d with a Warning", res.StatusCode)
 	}
 	return fmt.Sprint(res.StatusCode)
 }

@@ -85,7 +85,7 @@ func second[T any](_ T, err error) error { return err }
 
 // TestTable produces every cell of the table in docs/operations.md.
 func TestTable(t *testing.T) {
-	want := table(t)
+	want := table(t, "call")
 	for _, fault := range faults {
 		t.Run(fault.name, func(t *testing.T) {
 			s := start(t, fault.etcd)
@@ -110,19 +110,20 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// table reads the documentation: what is said of a call under a fault.
-func table(t *testing.T) map[string]map[string]string {
+// table reads the documentation: what its table with this first column says in each row and
+// column.
+func table(t *testing.T, first string) map[string]map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(text), "\n| call |")
+	_, rest, found := strings.Cut(string(text), "\n| "+first+" |")
 	if !found {
-		t.Fatal("docs/operations.md has no table of calls")
+		t.Fatalf("docs/operations.md has no table of each %s", first)
 	}
 	rest, _, _ = strings.Cut(rest, "\n\n")
-	lines := strings.Split("| call |"+rest, "\n")
+	lines := strings.Split("| "+first+" |"+rest, "\n")
 	columns := cells(lines[0])
 	said := map[string]map[string]string{}
 	for _, line := range lines[2:] {

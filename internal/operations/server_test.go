@@ -29,6 +29,7 @@ const (
 // server is an API server over one etcd member, behind a proxy.
 type server struct {
 	url     string
+	user    string            // of the calls; empty: anonymous
 	store   storage.Interface // what it serves
 	cluster *etcdlab.Cluster
 	proxy   *etcdlab.Proxy
