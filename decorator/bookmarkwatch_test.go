@@ -1,6 +1,7 @@
 package decorator
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -184,4 +185,51 @@ func TestBookmarksNeverBelowWhatWasSent(t *testing.T) {
 			t.Errorf("%s has become %s", before, after)
 		}
 	}
+}
+
+// TestBookmarkWatchEnds: it ends when its client goes, although nobody takes what it has, and
+// has nothing more to take then.
+func TestBookmarkWatchEnds(t *testing.T) {
+	for name, gone := range map[string]func(w watch.Interface, cancel func()){
+		"stop":   func(w watch.Interface, _ func()) { w.Stop() },
+		"cancel": func(_ watch.Interface, cancel func()) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, setup{}, func(t *testing.T, r *rig) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				inner := watch.NewFakeWithChanSize(2, false)
+				w := r.store.bookmarked(ctx, inner)
+				for range 5 {
+					inner.Add(pod("ns", "a"))
+					settled()
+				}
+				gone(w, cancel)
+				settled()
+				if name == "stop" && !inner.IsStopped() {
+					t.Error("the inner watch goes on")
+				}
+				if events := received(w); len(events) != 2 {
+					t.Errorf("%d events are taken after the end, want the 2 that the channel had", len(events))
+				}
+			})
+		})
+	}
+}
+
+// TestBookmarkWatchEndsTheInner: of a watch that ended with an error no other is left.
+func TestBookmarkWatchEndsTheInner(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		r.put("a", "b") // events are looked at
+		settled()
+		r.store.router.versioner = panickyVersioner{r.store.router.versioner}
+		inner := watch.NewFakeWithChanSize(1, false)
+		w := r.store.bookmarked(t.Context(), inner)
+		p := pod("ns", "a")
+		p.ResourceVersion = "7"
+		inner.Add(p)
+		if events := received(w); len(events) != 1 || !inner.IsStopped() {
+			t.Errorf("got %q, the inner watch is stopped: %t", shorts(events), inner.IsStopped())
+		}
+	})
 }

@@ -306,3 +306,61 @@ func TestDirectWithoutRaw(t *testing.T) {
 		}
 	})
 }
+
+// TestDirectTriesTwice: those whose shared list failed have it made once more, and no more.
+func TestDirectTriesTwice(t *testing.T) {
+	directRig(t, func(t *testing.T, r *rig, gate *turnstile) {
+		gate.onList = func(context.Context, storage.ListOptions, runtime.Object, func() error) error {
+			if gate.lists.Add(1) > 20 {
+				return nil
+			}
+			<-gate.release
+			return errors.New("corrupt")
+		}
+		answers := make(chan error, 3)
+		for range 3 {
+			go func() {
+				_, err := list(t.Context(), r.store, everything(""))
+				answers <- err
+			}()
+			unverified()
+		}
+		close(gate.release)
+		for range 3 {
+			if err := <-answers; err == nil {
+				t.Error("it is answered")
+			}
+		}
+		// The first caller's own, the one that the others shared, and one more of each of these.
+		if lists := gate.lists.Load(); lists < 3 || lists > 4 {
+			t.Errorf("%d lists were made", lists)
+		}
+	})
+}
+
+// TestDirectTimesOutOnce: those whose shared list took too long do not wait for another.
+func TestDirectTimesOutOnce(t *testing.T) {
+	directRig(t, func(t *testing.T, r *rig, gate *turnstile) {
+		gate.onList = func(ctx context.Context, _ storage.ListOptions, _ runtime.Object, _ func() error) error {
+			gate.lists.Add(1)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		answers := make(chan error, 3)
+		for range 3 {
+			go func() {
+				_, err := list(t.Context(), r.store, everything(""))
+				answers <- err
+			}()
+			unverified()
+		}
+		for range 3 {
+			if err := <-answers; !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+		}
+		if lists := gate.lists.Load(); lists != 2 {
+			t.Errorf("%d lists were made", lists)
+		}
+	})
+}

@@ -223,10 +223,18 @@ func TestSharedListOutlivesItsSender(t *testing.T) {
 // TestCrowdKeepsTenantsApart: an answer of the storage, which a LIST gets while its cache is
 // filled, is nobody else's.
 func TestCrowdKeepsTenantsApart(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		crowdOfTenants(t, held)
+	}
+}
+
+func crowdOfTenants(t *testing.T, held bool) {
 	raw := &tenantRaw{}
 	s := setup{filling: true, raw: func(s storage.Interface) storage.Interface { raw.Interface = s; return raw }}
 	bubble(t, s, func(t *testing.T, r *rig) {
-		raw.held = make(chan struct{})
+		if held {
+			raw.held = make(chan struct{})
+		}
 		tenants := []string{"red", "blue"}
 		r.putFor(tenants...)
 		var done sync.WaitGroup
@@ -243,7 +251,9 @@ func TestCrowdKeepsTenantsApart(t *testing.T) {
 			}
 		}
 		settled()
-		close(raw.held)
+		if held {
+			close(raw.held)
+		}
 		done.Wait()
 	})
 }

@@ -3,6 +3,7 @@ package decorator
 import (
 	"context"
 	"errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"maps"
 	"strings"
 	"testing"
@@ -172,5 +173,67 @@ func TestInconsistentWrites(t *testing.T) {
 		if _, err := w.healing.Watch(context.Background(), "/pods/", everything("0")); err == nil {
 			t.Error("a watch began with the state of a wrong cache")
 		}
+	})
+}
+
+// TestDifferences: two differences are told apart by what is different, and none where that is
+// not known.
+func TestDifferences(t *testing.T) {
+	a, b := version{"a", "1"}, version{"b", "1"}
+	of := func(all ...version) []version { return all }
+	found := map[string]*difference{
+		"lacks": differenceOf(of(a), of(a, b)),
+		"has":   differenceOf(of(a, b), of(a)),
+		"order": differenceOf(of(a, b), of(b, a)),
+	}
+	for name, one := range found {
+		for other, another := range found {
+			if one.same(another) != (name == other) {
+				t.Errorf("%s %q and %s %q: same is %t", name, one.signature, other, another.signature, one.same(another))
+			}
+		}
+		if unknown := (&difference{}); !unknown.same(one) || !one.same(unknown) || one.same(nil) {
+			t.Errorf("%s: %q", name, one.signature)
+		}
+	}
+	if none := differenceOf(of(a, b), of(a, b)); none.signature != "" {
+		t.Errorf("equal ones differ: %q", none.signature)
+	}
+}
+
+// TestComparesAllPages: the storage gives what is compared in parts.
+func TestComparesAllPages(t *testing.T) {
+	inParts := func(s storage.Interface) storage.Interface {
+		return &spy{Interface: s, onList: func(ctx context.Context, opts storage.ListOptions, list runtime.Object, _ func() error) error {
+			opts.Predicate.Limit = min(opts.Predicate.Limit, 2)
+			return s.GetList(ctx, "/pods/", opts, list)
+		}}
+	}
+	bubble(t, setup{raw: inParts}, func(t *testing.T, r *rig) {
+		r.put("a", "b", "c", "d", "e")
+		settled()
+		if d, err := r.store.Checked(&heedless{}).compare(t.Context()); err != nil || d.signature != "" {
+			t.Errorf("got %v, %v", d, err)
+		}
+	})
+}
+
+// TestInconsistentAtOnce: reads go past a cache from the verdict on, and not from when it is
+// known what differs; and nothing is looked at where rvfloor is off.
+func TestInconsistentAtOnce(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		if err := r.backend.SetMode(ModeOff); err != nil {
+			t.Fatal(err)
+		}
+		r.store.foundInconsistent(func() (*difference, error) { t.Error("compared"); return nil, nil })
+		if err := r.backend.SetMode(ModeVerify); err != nil {
+			t.Fatal(err)
+		}
+		r.store.foundInconsistent(func() (*difference, error) {
+			if r.store.differs() == nil {
+				t.Error("reads are answered from the cache while it is compared")
+			}
+			return &difference{signature: "x"}, nil
+		})
 	})
 }

@@ -3,6 +3,7 @@ package decorator
 import (
 	"context"
 	"errors"
+	"github.com/rvfloor/rvfloor/freshness"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -211,6 +212,81 @@ func TestDirectListShowsRewind(t *testing.T) {
 			if _, ok := errors.AsType[*RewoundError](do(t.Context(), r.store)); !ok {
 				t.Errorf("%s at 3: got %v, want a rewind", read, do(t.Context(), r.store))
 			}
+		}
+	})
+}
+
+// TestDirectListsReadNoFloor: a quorum list that shows nothing new, and one of an older
+// revision, are no reason to look.
+func TestDirectListsReadNoFloor(t *testing.T) {
+	var raw spy
+	s := setup{cfg: Config{Strategy: StrategyDirect}, raw: func(s storage.Interface) storage.Interface { raw.Interface = s; return &raw }}
+	bubble(t, s, func(t *testing.T, r *rig) {
+		r.put("a", "b")
+		page := everything("")
+		page.Predicate.Limit = 1
+		first, err := list(t.Context(), r.store, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.put("c")
+		settled()
+		page.Predicate.Continue = first.Continue
+		exact := exactlyAt(versionOf(&first.Items[0]))["exact"]
+		before := r.floorReads()
+		for name, opts := range map[string]*storage.ListOptions{"newest": new(everything("")), "page": &page, "exact": &exact} {
+			for range 2 {
+				if err := r.store.listRaw(t.Context(), "/pods/", opts, newPodList()); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+		// What is seen while a list is under way says nothing of it.
+		raw.onList = func(_ context.Context, _ storage.ListOptions, _ runtime.Object, pass func() error) error {
+			defer r.store.epoch.Saw(r.put("d"))
+			return pass()
+		}
+		if err := r.store.listRaw(t.Context(), "/pods/", new(everything("")), newPodList()); err != nil {
+			t.Error(err)
+		}
+		if n := r.floorReads() - before; n != 0 {
+			t.Errorf("%d floors were read", n)
+		}
+	})
+}
+
+// TestDirectListIsSeen: what a quorum list has shown there must be ever after.
+func TestDirectListIsSeen(t *testing.T) {
+	bubble(t, setup{cfg: Config{Strategy: StrategyDirect}}, func(t *testing.T, r *rig) {
+		r.cached.Hold()
+		at := r.put("a", "b")
+		if _, err := list(t.Context(), r.store, everything("")); err != nil {
+			t.Fatal(err)
+		}
+		if seen := r.store.epoch.Seen(); seen != at {
+			t.Errorf("the history was seen at %d, want %d", seen, at)
+		}
+	})
+}
+
+// TestLooksAgainInDoubt: a floor that is to decide whether the history went back has to prove
+// that it did not, where there is a witness.
+func TestLooksAgainInDoubt(t *testing.T) {
+	var doubted bool
+	source := func(r *rig) freshness.Source {
+		return freshness.SourceFunc(func(ctx context.Context) (uint64, error) {
+			doubted = r.backend.floors.Doubted()
+			return r.writer.GetCurrentResourceVersion(ctx)
+		})
+	}
+	inner := func(s storage.Interface) storage.Interface { return oldDelete{s} }
+	bubble(t, setup{source: source, inner: inner}, func(t *testing.T, r *rig) {
+		r.put("a", "b")
+		if _, err := list(t.Context(), r.store, everything("")); err != nil || doubted {
+			t.Fatal(err, doubted)
+		}
+		if _, err := remove(t.Context(), r.store, "a"); err != nil || !doubted {
+			t.Errorf("%v, in doubt: %t", err, doubted)
 		}
 	})
 }

@@ -1,6 +1,9 @@
 package decorator
 
 import (
+	"context"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/apis/example"
 	"maps"
 	"strings"
 	"testing"
@@ -246,6 +249,13 @@ func TestPassedOverInFlight(t *testing.T) {
 		if err := r.backend.SetMode(ModeOff); err != nil {
 			t.Fatal(err)
 		}
+		raw := r.store.resource.Raw
+		r.store.resource.Raw = &spy{Interface: raw, onList: func(_ context.Context, _ storage.ListOptions, list runtime.Object, pass func() error) error {
+			if left := names(list.(*example.PodList)); len(left) > 0 { // a storage adds to what there is
+				t.Errorf("the storage is asked with %v in the list", left)
+			}
+			return pass()
+		}}
 		answered := make(chan []string, 3)
 		for _, opts := range exactlyAt(created) {
 			go func() {
@@ -413,4 +423,54 @@ func TestGaps(t *testing.T) {
 	if len(g.all) != 1 {
 		t.Errorf("%d gaps are left, want the one of what was merged", len(g.all))
 	}
+}
+
+// TestPassedOverWhileItOpens: a proof passes over the revision of a watch while the cache
+// opens it.
+func TestPassedOverWhileItOpens(t *testing.T) {
+	provable(t, Config{}, func(t *testing.T, r *rig) {
+		r.put("a")
+		settled()
+		r.cached.Hold()
+		created := r.put("x")
+		r.txn(memstorage.Delete("/pods/ns/x"))
+		opening := &slowWatch{Interface: r.store.inner, opened: func() {
+			if _, err := r.feed.proof.prove(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}}
+		r.store.inner = opening
+		if _, err := r.watchFrom(r.store, everything(formatRevision(created))); !apierrors.IsResourceExpired(err) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// slowWatch calls opened while a watch is opened.
+type slowWatch struct {
+	storage.Interface
+	opened func()
+}
+
+func (s *slowWatch) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	w, err := s.Interface.Watch(ctx, key, opts)
+	s.opened()
+	return w, err
+}
+
+// TestEarlyWatchIsForgotten: a watch that was stopped is not kept for proofs that may never come.
+func TestEarlyWatchIsForgotten(t *testing.T) {
+	provable(t, Config{}, func(t *testing.T, r *rig) {
+		r.put("a")
+		settled()
+		r.cached.Hold()
+		w, err := r.watchFrom(r.store, everything(formatRevision(r.put("x"))))
+		if err != nil || len(r.feed.gaps.early) != 1 {
+			t.Fatalf("%v, %d are watched", err, len(r.feed.gaps.early))
+		}
+		w.Stop()
+		if left := len(r.feed.gaps.early); left != 0 {
+			t.Errorf("%d are kept", left)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package decorator
 import (
 	"context"
 	"errors"
+	"github.com/rvfloor/rvfloor/freshness"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -254,5 +255,63 @@ func TestFailuresAreProbed(t *testing.T) {
 			t.Errorf("%d probes, want the first and one for the failure", got)
 		}
 		r.cached.DropProgress(false)
+	})
+}
+
+// TestTrialsOfNothing: where there is no floor, or no cache to bring to it, a trial teaches
+// nothing, and the next does not wait for longer.
+func TestTrialsOfNothing(t *testing.T) {
+	down := false
+	outage := func(r *rig) freshness.Source {
+		return freshness.SourceFunc(func(ctx context.Context) (uint64, error) {
+			if down {
+				return 0, errors.New("down")
+			}
+			return r.writer.GetCurrentResourceVersion(ctx)
+		})
+	}
+	for name, row := range map[string]struct {
+		setup setup
+		then  func(*rig)
+	}{
+		"outage":             {setup{source: outage}, func(*rig) { down = true }},
+		"not filled":         {setup{filling: true}, func(*rig) {}},
+		"not filled nor fed": {setup{filling: true, feedless: true}, func(*rig) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, row.setup, func(t *testing.T, r *rig) {
+				row.then(r)
+				if got := r.backend.chooser.try(t.Context(), StrategyRequest); got != nothingTried {
+					t.Errorf("it taught %d", got)
+				}
+			})
+		})
+	}
+}
+
+// TestTheLastWordStands: what a probe finds that was under way does not undo what was told.
+func TestTheLastWordStands(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		r.backend.chooser.told(sane, true)
+		other := sane
+		other.ProgressAnswered = VerdictNo
+		r.backend.chooser.told(other, false)
+		r.wantStrategy(StrategyRequest)
+	})
+}
+
+// TestRewoundIsNotTried: a cache of a history that is over says nothing of a strategy.
+func TestRewoundIsNotTried(t *testing.T) {
+	rewind(t, Config{}, func(t *testing.T, r *rig) {
+		if open := len(r.backend.chooser.open(StrategyRequest)); open != 1 {
+			t.Fatalf("%d caches can be tried", open)
+		}
+		_, err := list(t.Context(), r.store, everything(""))
+		if _, rewound := errors.AsType[*RewoundError](err); !rewound {
+			t.Fatal(err)
+		}
+		if open := len(r.backend.chooser.open(StrategyRequest)); open != 0 {
+			t.Errorf("%d caches are tried", open)
+		}
 	})
 }

@@ -230,3 +230,75 @@ func TestClosedWhileUnfillable(t *testing.T) {
 		}
 	})
 }
+
+// failing is a storage that fails as its fields say, until it is mended.
+type failing struct {
+	storage.Interface
+	mended  chan struct{} // closed then
+	onWatch func() (watch.Interface, error)
+	onList  func() error // nil: it hangs
+}
+
+func (s *failing) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	select {
+	case <-s.mended:
+		return s.Interface.Watch(ctx, key, opts)
+	default:
+		return s.onWatch()
+	}
+}
+
+func (s *failing) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	if s.onList == nil {
+		<-s.mended
+	}
+	select {
+	case <-s.mended:
+		return s.Interface.GetList(ctx, key, opts, list)
+	default:
+		return s.onList()
+	}
+}
+
+// TestUnfilledSaysWhy: why a cache was not filled when that was last tried is known, however it
+// was tried, until it is filled.
+func TestUnfilledSaysWhy(t *testing.T) {
+	broken := func() (watch.Interface, error) { return nil, errors.New("no watch") }
+	for name, row := range map[string]struct {
+		why     string
+		onWatch func() (watch.Interface, error)
+		onList  func() error
+	}{
+		"watch": {"no watch", broken, nil},
+		"event": {"no event", func() (watch.Interface, error) {
+			w := watch.NewFakeWithChanSize(1, false)
+			w.Error(&apierrors.NewInternalError(errors.New("no event")).ErrStatus)
+			return w, nil
+		}, nil},
+		"list": {"no list", broken, func() error { return errors.New("no list") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				raw := &failing{mended: make(chan struct{}), onWatch: row.onWatch, onList: row.onList}
+				r := newRig(t, setup{filling: true, raw: func(s storage.Interface) storage.Interface { raw.Interface = s; return raw }})
+				settled()
+				if err := r.store.unfilled(); err == nil || !strings.Contains(err.Error(), row.why) {
+					t.Errorf("got %v", err)
+				}
+				close(raw.mended)
+				r.cached.Release()
+				time.Sleep(time.Minute)
+				if r.feed.fillError.Load() != nil {
+					t.Errorf("it is filled, and %v is kept", *r.feed.fillError.Load())
+				}
+			})
+		})
+	}
+	t.Run("no feed", func(t *testing.T) {
+		bubble(t, setup{filling: true, feedless: true}, func(t *testing.T, r *rig) {
+			if r.store.unfilled() == nil {
+				t.Error("nothing is said")
+			}
+		})
+	})
+}

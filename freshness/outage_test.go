@@ -178,8 +178,12 @@ func TestReturnIsSeen(t *testing.T) {
 		failing(t, floors)
 		source.down.Store(false)
 		time.Sleep(time.Hour)
+		came := time.Now()
 		if _, err := floors.Next(t.Context()); err != nil {
 			t.Error(err)
+		}
+		if waited := time.Since(came); waited > 2*source.takes {
+			t.Errorf("it waited %v for a probe and a read of %v each", waited, source.takes)
 		}
 	})
 }
@@ -313,6 +317,133 @@ func TestFailFastIsAChoice(t *testing.T) {
 		}
 		if n := source.reads.Load(); n != 200 {
 			t.Errorf("%d reads, want two for each caller", n)
+		}
+	})
+}
+
+// TestOutagesAreApart: a second outage is told of as the first was, from its own beginning, and
+// with how its own newest read failed. Who gave up by himself is none of those who got no floor.
+func TestOutagesAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var newest error // nil: it is not down
+		source := SourceFunc(func(context.Context) (uint64, error) {
+			if newest == nil {
+				return 5, nil
+			}
+			newest = fmt.Errorf("down at %v", time.Now())
+			return 0, newest
+		})
+		var told told
+		floors := newFloors(t, source, Config{FailFast: failFast, Patience: patience, Hooks: told.hooks()})
+		for n := range 2 {
+			newest = errDown
+			canceled, cancel := context.WithCancel(t.Context())
+			cancel()
+			_, _ = floors.Next(canceled)
+			var retries []time.Duration
+			failed := uint64(0)
+			for range 100 {
+				time.Sleep(100 * time.Millisecond)
+				_, err := floors.Next(t.Context())
+				failed++
+				out, ok := errors.AsType[*OutageError](err)
+				if !ok {
+					continue
+				}
+				if retries = append(retries, out.RetryAfter); out.Err != newest {
+					t.Fatalf("outage %d: %v, and the newest read failed with %v", n, out.Err, newest)
+				}
+			}
+			newest = nil
+			for ; ; failed++ {
+				if _, err := floors.Next(t.Context()); err == nil {
+					break
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			if retries[0] != time.Second || slices.Max(retries) == time.Second {
+				t.Errorf("outage %d: told to come again after %v", n, retries)
+			}
+			if len(told.callers) != n+1 || told.callers[n] != failed {
+				t.Errorf("outage %d: told of %v callers, want %d", n, told.callers, failed)
+			}
+		}
+	})
+}
+
+// TestOutageWithoutCallers: an outage is told of also where nobody comes.
+func TestOutageWithoutCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &faulty{}
+		var told told
+		floors := newFloors(t, source, Config{FailFast: failFast, Patience: patience, Hooks: told.hooks()})
+		source.down.Store(true)
+		failing(t, floors)
+		if len(told.outages) != 0 {
+			t.Fatalf("told %v when it had only begun", told.outages)
+		}
+		floors.Doubt()
+		synctest.Wait()
+		if len(told.outages) != 1 {
+			t.Errorf("told %v", told.outages)
+		}
+	})
+}
+
+// TestPatienceHasTheProbe: the wait for a probe is part of a caller's patience.
+func TestPatienceHasTheProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &faulty{takes: probeGrace * 9 / 10}
+		floors := newFloors(t, source, Config{Timeout: patience, Patience: patience, FailFast: failFast})
+		source.down.Store(true)
+		failing(t, floors)
+		source.down.Store(false)
+		time.Sleep(time.Hour)
+		came := time.Now()
+		go func() {
+			time.Sleep(source.takes / 2) // the probe has been sent
+			source.takes = time.Hour
+		}()
+		if _, err := floors.Next(t.Context()); !errors.Is(err, ErrTimeout) {
+			t.Error(err)
+		}
+		if waited := time.Since(came); waited > patience {
+			t.Errorf("it waited %v", waited)
+		}
+	})
+}
+
+// TestRewoundAfterOutage: a source that comes back with another history is back.
+func TestRewoundAfterOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down, at := false, uint64(9)
+		source := SourceFunc(func(context.Context) (uint64, error) {
+			if down {
+				return 0, errDown
+			}
+			return at, nil
+		})
+		var told told
+		floors := newFloors(t, source, Config{FailFast: failFast, Patience: patience, Hooks: told.hooks()})
+		if _, err := floors.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		down = true
+		failing(t, floors)
+		floors.Doubt() // a probe that fails: it is told of
+		synctest.Wait()
+		down, at = false, 5
+		time.Sleep(probeEach)
+		_, err := floors.Next(t.Context())
+		if _, rewound := errors.AsType[*RewoundError](err); !rewound {
+			t.Fatal(err)
+		}
+		if len(told.lasted) != 1 {
+			t.Errorf("told of the end of %d outages", len(told.lasted))
+		}
+		floors.Renew(floors.Epoch())
+		if floor, err := floors.Next(t.Context()); err != nil || floor.Revision != 5 {
+			t.Errorf("got %v, %v", floor, err)
 		}
 	})
 }

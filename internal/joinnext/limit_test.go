@@ -75,3 +75,39 @@ func TestSlowProcessKeepsDeadlines(t *testing.T) {
 		time.Sleep(maxStretch * time.Second) // its timers end
 	})
 }
+
+// TestOldLimitEndsNoOtherCall: the time of one call is not over with that of the one before.
+func TestOldLimitEndsNoOtherCall(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
+		const takes = 900 * time.Millisecond
+		g := New(func(ctx context.Context, _ Call) (int64, error) {
+			select {
+			case <-time.After(takes):
+				return 7, nil
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+		}, Config{Timeout: time.Second, Inline: inline})
+		defer g.Close()
+		for range 3 {
+			if got := <-ask(t.Context(), g); got.err != nil || got.after != takes {
+				t.Errorf("after %v: %v", got.after, got.err)
+			}
+		}
+	})
+}
+
+// TestLagOfEveryMachine: what every busy machine lags behind does not make a limit longer.
+func TestLagOfEveryMachine(t *testing.T) {
+	bubble(t, func(t *testing.T, inline bool) {
+		behind(t, func() time.Duration { return anyLag })
+		g := New(func(ctx context.Context, _ Call) (int64, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}, Config{Timeout: time.Second, Patience: time.Second, Inline: inline})
+		defer g.Close()
+		if got := <-ask(t.Context(), g); !errors.Is(got.err, ErrTimeout) || got.after > time.Second {
+			t.Errorf("after %v: %v", got.after, got.err)
+		}
+	})
+}
