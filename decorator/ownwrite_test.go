@@ -234,7 +234,7 @@ func TestDirectListsReadNoFloor(t *testing.T) {
 		page.Predicate.Continue = first.Continue
 		exact := exactlyAt(versionOf(&first.Items[0]))["exact"]
 		before := r.floorReads()
-		for name, opts := range map[string]*storage.ListOptions{"newest": new(everything("")), "page": &page, "exact": &exact} {
+		for name, opts := range map[string]storage.ListOptions{"newest": everything(""), "page": page, "exact": exact} {
 			for range 2 {
 				if err := r.store.listRaw(t.Context(), "/pods/", opts, newPodList()); err != nil {
 					t.Errorf("%s: %v", name, err)
@@ -246,7 +246,7 @@ func TestDirectListsReadNoFloor(t *testing.T) {
 			defer r.store.epoch.Saw(r.put("d"))
 			return pass()
 		}
-		if err := r.store.listRaw(t.Context(), "/pods/", new(everything("")), newPodList()); err != nil {
+		if err := r.store.listRaw(t.Context(), "/pods/", everything(""), newPodList()); err != nil {
 			t.Error(err)
 		}
 		if n := r.floorReads() - before; n != 0 {
