@@ -243,8 +243,9 @@ func TestDirectListsReadNoFloor(t *testing.T) {
 		}
 		// What is seen while a list is under way says nothing of it.
 		raw.onList = func(_ context.Context, _ storage.ListOptions, _ runtime.Object, pass func() error) error {
-			defer r.store.epoch.Saw(r.put("d"))
-			return pass()
+			err := pass()
+			r.store.epoch.Saw(r.put("d"))
+			return err
 		}
 		if err := r.store.listRaw(t.Context(), "/pods/", everything(""), newPodList()); err != nil {
 			t.Error(err)

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	grpcstatus "google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
@@ -380,4 +382,58 @@ func TestWiringTable(t *testing.T) {
 	if !reflect.DeepEqual(said, tested) {
 		t.Errorf("the table has\n%v, and tested are\n%v", said, tested)
 	}
+}
+
+// TestRefusals: what a cache says of itself or of its storage is no refusal of the pilot's key.
+func TestRefusals(t *testing.T) {
+	for name, s := range map[string]setup{"ready": {feedless: true}, "not ready": {feedless: true, filling: true}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, s, func(t *testing.T, r *rig) {
+				refused := func(err error) bool { return r.store.pilot.refused(t.Context(), err) }
+				if got := refused(errors.New("no such key")); got == s.filling {
+					t.Errorf("of the key: %t", got)
+				}
+				if refused(grpcstatus.Error(codes.Unavailable, "down")) {
+					t.Error("the storage is down, and the key refused")
+				}
+			})
+		})
+	}
+}
+
+// TestMended: a mistake is taken back by what shows that it is none, and by nothing else.
+func TestMended(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		w := r.store.wiring
+		w.found(r.store.observe, misfitUnwatched)
+		w.mended(misfitPilot)
+		if w.fails() == nil {
+			t.Error("another mistake was mended")
+		}
+		r.cached.CutAfter(0)
+		r.put("a")
+		time.Sleep(time.Minute)
+		if err := w.fails(); err != nil {
+			t.Errorf("the cache watches, and %v", err)
+		}
+	})
+}
+
+// TestForeignKeys: what is no key is no foreign one, and nothing is where rvfloor is off.
+func TestForeignKeys(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, r *rig) {
+		foreign := func(key string, want bool) {
+			t.Helper()
+			if got := r.store.foreign(key, false); got != want {
+				t.Errorf("%q is foreign: %t", key, got)
+			}
+		}
+		foreign("/others/a", true)
+		foreign("/pods/a", false)
+		foreign("/others/../a", false)
+		if err := r.backend.SetMode(ModeOff); err != nil {
+			t.Fatal(err)
+		}
+		foreign("/others/a", false)
+	})
 }
