@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/server/v3/embed"
+	"k8s.io/apiserver/pkg/apis/example"
+	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/rvfloor/rvfloor/internal/etcdlab"
 )
@@ -22,16 +25,19 @@ var faults = []struct {
 }{
 	{name: "none", begin: func(*testing.T, *server) {}},
 	{name: "down",
-		begin: func(_ *testing.T, s *server) { s.proxy.Cut() },
-		end:   func(_ *testing.T, s *server) { s.proxy.Heal() }},
+		begin: func(t *testing.T, s *server) {
+			s.proxy.Cut()
+			s.noticed(t)
+		},
+		end: func(_ *testing.T, s *server) { s.proxy.Heal() }},
 	{name: "hangs",
 		begin: func(_ *testing.T, s *server) { s.proxy.Hold() },
 		end:   func(_ *testing.T, s *server) { s.proxy.Heal() }},
 	{name: "minority", etcd: etcdlab.Config{Members: 3},
 		begin: func(t *testing.T, s *server) {
 			s.cluster.CutPeer(0)
-			// Who asks before it has noticed may get a 500: "leader changed".
 			await(t, func() bool { return s.cluster.Member(0).Server.Leader() == 0 })
+			s.noticed(t)
 		},
 		end: func(_ *testing.T, s *server) { s.cluster.MendPeer(0) }},
 	{name: "slow", // a read needs up to two round trips, which fit in MaxWait
@@ -42,6 +48,17 @@ var faults = []struct {
 		begin: fill},
 	{name: "compacted", begin: compact},
 	{name: "credentials", begin: requireLogin},
+}
+
+// noticed waits until what goes to etcd hangs. Before its client has noticed a fault, or its
+// member ("leader changed"), it may get a 500.
+func (s *server) noticed(t *testing.T) {
+	await(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), s.maxWait)
+		defer cancel()
+		err := s.store.Get(ctx, "/pods/default/a", storage.GetOptions{}, &example.Pod{})
+		return err != nil && ctx.Err() != nil
+	})
 }
 
 func fill(t *testing.T, s *server) {

@@ -69,8 +69,9 @@ func start(t *testing.T, cfg etcdlab.Config) *server {
 }
 
 // requestTimeout is the API server's own (60 s by default), for what nothing else ends. Far
-// above maxWait, so that the two are told apart.
-func (s *server) requestTimeout() time.Duration { return 4 * s.maxWait }
+// above maxWait, which a process that is too slow stretches up to four times, so that the two are
+// told apart.
+func (s *server) requestTimeout() time.Duration { return 6 * s.maxWait }
 
 // pace is how long a LIST takes beside as many as the table has rows, at most.
 func pace(t *testing.T, store storage.Interface) time.Duration {
