@@ -150,7 +150,7 @@ func check(cfg cacher.Config) error {
 		}
 	}
 	if cfg.Storage != nil {
-		return errors.New("Storage is set, and the cache is to watch through a Feed; pass the raw storage to Build or Heal alone")
+		return errors.New("the field Storage is set, and the cache is to watch through a Feed; pass the raw storage to Build or Heal alone")
 	}
 	return nil
 }
