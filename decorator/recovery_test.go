@@ -86,6 +86,7 @@ func TestSignsAreBounded(t *testing.T) {
 		sign := time.Now()
 		trials.hasten(trial)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if begun < 90 || begun > 105 || last.Before(sign) {
 			t.Errorf("%d trials in ten seconds of signs, the last %v after the last sign", begun, last.Sub(sign))
 		}
