@@ -19,6 +19,7 @@ type faulty struct {
 	down   atomic.Bool
 	silent bool          // while it is down it answers nothing; else an error at once
 	takes  time.Duration // a read that is answered
+	slow   atomic.Bool   // a read that is sent now takes an hour
 	reads  atomic.Int64
 }
 
@@ -31,8 +32,12 @@ func (s *faulty) Read(ctx context.Context) (Reading, error) {
 	case s.down.Load():
 		return Reading{}, errDown
 	}
+	takes := s.takes
+	if s.slow.Load() {
+		takes = time.Hour
+	}
 	select {
-	case <-time.After(s.takes):
+	case <-time.After(takes):
 		return Reading{Revision: 5}, nil
 	case <-ctx.Done():
 		return Reading{}, ctx.Err()
@@ -402,7 +407,7 @@ func TestPatienceHasTheProbe(t *testing.T) {
 		came := time.Now()
 		go func() {
 			time.Sleep(source.takes / 2) // the probe has been sent
-			source.takes = time.Hour
+			source.slow.Store(true)
 		}()
 		if _, err := floors.Next(t.Context()); !errors.Is(err, ErrTimeout) {
 			t.Error(err)
