@@ -12,7 +12,11 @@ import (
 func behind(t *testing.T, by func() time.Duration) {
 	before := lag
 	lag = func(time.Time) time.Duration { return by() }
-	t.Cleanup(func() { lag = before })
+	t.Cleanup(func() {
+		time.Sleep(2 * maxStretch * time.Second) // no limit looks any more
+		synctest.Wait()
+		lag = before
+	})
 }
 
 // TestLimitsOfASlowProcess: callers and calls whose time is over go on while the process is
