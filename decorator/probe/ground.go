@@ -28,6 +28,7 @@ type ground struct {
 	keys    map[string]int64 // mod revisions of those that exist
 	history []write
 	unknown error // a write may have happened or not
+	refused bool  // the heavy one, which may have happened or not
 }
 
 // write is one that was acknowledged.
@@ -85,6 +86,25 @@ func (g *ground) put(ctx context.Context, client *clientv3.Client, name string) 
 	return rev, nil
 }
 
+// putHeavy writes a large value through a client that also writes bursts, and answers whether
+// the backend takes it. A limit of sizes is no fault, and the write no part of the history.
+func (g *ground) putHeavy(ctx context.Context, value string) bool {
+	key := g.dir + "heavy"
+	g.mu.Lock()
+	was := g.keys[key]
+	g.mu.Unlock()
+	resp, err := g.swap(ctx, g.client(watched), key, was, value)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil || !resp.Succeeded {
+		g.refused = true
+		return false
+	}
+	g.keys[key] = resp.Header.GetRevision()
+	g.newest.Raise(uint64(resp.Header.GetRevision()))
+	return true
+}
+
 // swap writes a key if its mod revision is was, 0 if it is not there.
 func (g *ground) swap(ctx context.Context, client *clientv3.Client, key string, was int64, value string) (*clientv3.TxnResponse, error) {
 	txn := client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", was)).Then(clientv3.OpPut(key, value))
@@ -111,7 +131,7 @@ func (g *ground) known() ([]write, error) {
 // cleanUp deletes what was written, and what an unacknowledged write has left.
 func (g *ground) cleanUp(ctx context.Context) error {
 	left := maps.Clone(g.keys)
-	if g.unknown != nil {
+	if g.unknown != nil || g.refused {
 		resp, err := g.client(0).Get(ctx, g.dir, clientv3.WithRange(clientv3.GetPrefixRangeEnd(g.dir)))
 		if err != nil {
 			return fmt.Errorf("probe: what is left under %s could not be deleted: %w", g.dir, err)

@@ -25,12 +25,17 @@ const (
 	hammerEach = time.Millisecond
 	// bursts of so many writes at once are made, each on a store that is idle before and
 	// after. One process of kine on SQL keeps its revision in memory, and raises it by a
-	// compare-and-swap from what it was before each write: where two overlap, the later can
-	// fail, and progress then stays below the floor until that process writes again. On
-	// SQLite one burst in ten does it, so that 64 miss it once in a thousand probes; with
-	// three writers it was one in 25. kine in memory has no such counter. Where a range has
-	// etcd's filters, which kine lacks, a few do: each waits for the watch, which may be far.
-	bursts, fewBursts, burstWriters = 64, 3, 8
+	// compare-and-swap from what it was before each write: where two overlap, the later fails.
+	// The loop that follows the log raises it in the same way, one log entry or more at once,
+	// and fails where it reads both writes together. Progress then stays below the floor until
+	// that process writes again. A heavy write before a burst keeps the loop busy while the
+	// burst is committed: three bursts in four then do it, and without one it was one in ten on
+	// some machines, one in fifty on others. kine in memory has no such counter. Where a range
+	// has etcd's filters, which kine lacks, a few light ones do: each waits for the watch,
+	// which may be far.
+	bursts, fewBursts, burstWriters = 16, 3, 4
+	// heavyBytes is below the limits of etcd (1.5 MiB) and NATS (1 MiB), which kine can run on.
+	heavyBytes = 1_000_000
 	// watched is the client of the watch that is asked then. Floors come from another.
 	watched = 1
 	// nudges are written until progress moves.
@@ -164,12 +169,15 @@ func (p *probe) idle(ctx context.Context) error {
 	}
 	defer w.close()
 	defer p.judge(w)
-	bursts := bursts
+	bursts, heavy := bursts, strings.Repeat("x", heavyBytes)
 	if !p.filters.failed() {
-		bursts = fewBursts
+		bursts, heavy = fewBursts, ""
 	}
 	for i := range bursts + idles {
 		if i < bursts {
+			if heavy != "" && !p.putHeavy(ctx, heavy) {
+				heavy = ""
+			}
 			if err := p.burst(ctx); err != nil {
 				return err
 			}
