@@ -26,11 +26,29 @@ type ownWrite struct {
 
 func (s *Store) ownWrite() ownWrite { return ownWrite{store: s, seen: s.epoch.Seen()} }
 
-// created checks the answer to a Create, which always has a revision of its own.
-func (w *ownWrite) created(out runtime.Object, err error) {
-	if revision := w.revision(out, err); revision > 0 {
+// created checks the answer to a Create. It has the revision of the write, and one that is not
+// above what was seen shows that the history went back; but kine answers with an older one
+// where an object is created again after its deletion. The object itself tells which it was,
+// and a floor decides where it does not.
+func (w *ownWrite) created(ctx context.Context, key string, out runtime.Object, err error) {
+	revision := w.revision(out, err)
+	switch {
+	case revision == 0:
+	case revision > w.seen || w.storedAt(ctx, key, out) == revision:
 		w.store.backend.floors.Wrote(w.store.epoch, w.seen, revision)
+	default:
+		w.store.lookAgain(ctx)
 	}
+}
+
+// storedAt returns the revision at which the backend has the object that was created, or 0
+// where it cannot tell.
+func (w *ownWrite) storedAt(ctx context.Context, key string, created runtime.Object) uint64 {
+	if w.store.resource.Raw == nil {
+		return 0
+	}
+	stored := created.DeepCopyObject()
+	return w.revision(stored, w.store.resource.Raw.Get(ctx, key, storage.GetOptions{}, stored))
 }
 
 // changed checks the answer to an update or a Delete: it has the revision of the write, or

@@ -3,7 +3,6 @@ package decorator
 import (
 	"context"
 	"errors"
-	"github.com/rvfloor/rvfloor/freshness"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/rvfloor/rvfloor/freshness"
 )
 
 // create, update and remove write pod name of namespace ns, and return its revision.
@@ -133,6 +134,10 @@ func TestOwnWriteIsNoRewind(t *testing.T) {
 			write: remove, reads: 1,
 			inner: func(s storage.Interface) storage.Interface { return oldDelete{s} },
 		},
+		"kine, which answers with the revision before where an object is created once more": {
+			write: createNew, reads: 1,
+			inner: func(s storage.Interface) storage.Interface { return staleCreate{s} },
+		},
 		"a write acknowledged after a later one": {
 			write: create,
 			inner: func(s storage.Interface) storage.Interface { return lateCreate{s} },
@@ -179,6 +184,21 @@ func (s oldDelete) Delete(ctx context.Context, key string, out runtime.Object, p
 		return err
 	}
 	return s.Interface.Delete(ctx, key, &example.Pod{}, preconditions, validate, cached, opts)
+}
+
+// createNew creates another object than name.
+func createNew(ctx context.Context, s storage.Interface, name string) (uint64, error) {
+	return create(ctx, s, "new-"+name)
+}
+
+// staleCreate answers a Create with the revision before.
+type staleCreate struct{ storage.Interface }
+
+func (s staleCreate) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	if err := s.Interface.Create(ctx, key, obj, out, ttl); err != nil {
+		return err
+	}
+	return storage.APIObjectVersioner{}.UpdateObject(out, versionOf(out.(*example.Pod))-1)
 }
 
 // lateCreate tells of the creation of pod "slow" two seconds later.

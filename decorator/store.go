@@ -332,7 +332,7 @@ func servedWhileNotReady(opts *storage.ListOptions) bool {
 func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	write := s.ownWrite()
 	err := s.inner.Create(ctx, key, obj, out, ttl)
-	write.created(out, err)
+	write.created(ctx, key, out, err)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/rvfloor/rvfloor/decorator"
@@ -104,8 +105,9 @@ func TestMain(m *testing.M) {
 // rvfloor.
 type kines struct {
 	backend
-	all    []*process.Process
-	client *clientv3.Client
+	all     []*process.Process
+	client  *clientv3.Client
+	metrics []prometheus.Gatherer // of the API servers
 }
 
 // start starts the kines of a backend, over a new database.

@@ -53,6 +53,7 @@ func TestKill(t *testing.T) {
 		}
 		l.await(t, 100)
 		l.finish(t)
+		k.judgeRewinds(t)
 		t.Logf("all answered %v after kine's return, at most", longest)
 		if longest > recovery {
 			t.Errorf("that took longer than %v", recovery)

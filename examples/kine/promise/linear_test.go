@@ -21,6 +21,7 @@ func TestLinear(t *testing.T) {
 		l := startLoad(t, k, open(t, k.rvfloor(), k.first()), open(t, k.rvfloor(), k.last()))
 		time.Sleep(loadFor)
 		l.finish(t)
+		k.judgeRewinds(t)
 		if l.reads.Load() == 0 {
 			t.Error("no read was answered")
 		}

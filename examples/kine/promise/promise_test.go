@@ -47,7 +47,31 @@ func newHarness(t *testing.T, b backend) *harness {
 
 // rvfloor answers Gets from its cache too: what it does not answer is not judged.
 func (k *kines) rvfloor() sides.Kind {
-	return sides.With(apiserver.Config{CachedGets: true, Strategy: k.strategy, Registerer: prometheus.NewRegistry()})
+	registry := prometheus.NewRegistry()
+	k.metrics = append(k.metrics, registry)
+	return sides.With(apiserver.Config{CachedGets: true, Strategy: k.strategy, Registerer: registry})
+}
+
+// judgeRewinds fails a test whose kines were taken for restored. None is: what kine answers
+// to a Create is at times an older revision than the one it wrote.
+func (k *kines) judgeRewinds(t *testing.T) {
+	t.Helper()
+	for _, metrics := range k.metrics {
+		families, err := metrics.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			if family.GetName() != "rvfloor_rewinds_total" {
+				continue
+			}
+			for _, m := range family.GetMetric() {
+				if n := m.GetCounter().GetValue(); n > 0 {
+					t.Errorf("%v rewinds were seen, and there was none: %v", n, m)
+				}
+			}
+		}
+	}
 }
 
 func open(t *testing.T, kind sides.Kind, endpoints ...string) storage.Interface {
